@@ -8,7 +8,13 @@ Types are declarations; they decode only their own media, import their codecs on
 independent of storage.
 """
 
-from tensorlake.types.annotation import SAME_PLACE, have_one_shape, have_places, voxels_apart
+from tensorlake.types.annotation import (
+    SAME_PLACE,
+    check_scaled,
+    have_one_shape,
+    have_places,
+    voxels_apart,
+)
 from tensorlake.types.audio.audio import Audio
 from tensorlake.types.audio.containers.parse import container_of
 from tensorlake.types.audio.containers.track import Container
@@ -129,6 +135,7 @@ from tensorlake.types.vision.instance_mask import InstanceMask, store_masks
 from tensorlake.types.vision.keypoints import Keypoints
 from tensorlake.types.vision.polygon import Polygon
 from tensorlake.types.vision.raster import fill_polygons, polygon_runs
+from tensorlake.types.vision.resample import Resampler, choose_resampler, resampled_by
 from tensorlake.types.vision.rle import (
     RunTable,
     decode_run_lengths,
@@ -212,6 +219,7 @@ __all__ = [
     "QueryKind",
     "Ragged",
     "RaggedColumn",
+    "Resampler",
     "RunTable",
     "SampleHandle",
     "SampleMap",
@@ -239,6 +247,8 @@ __all__ = [
     "as_type",
     "box_of",
     "check_default",
+    "check_scaled",
+    "choose_resampler",
     "codec_of",
     "concat",
     "container_of",
@@ -283,6 +293,7 @@ __all__ = [
     "readv",
     "refuse_special",
     "register",
+    "resampled_by",
     "run_table",
     "segmentation_runs",
     "shape_mismatch",

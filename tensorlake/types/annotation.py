@@ -13,18 +13,22 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from tensorlake.errors import SchemaError
 from tensorlake.types.tiles import TileHead
 from tensorlake.types.vision.binary_mask import BinaryMask
+from tensorlake.types.vision.boxes import BBox3D
 from tensorlake.types.vision.image import Image
 from tensorlake.types.vision.instance_mask import InstanceMask
 from tensorlake.types.vision.segment_mask import SegmentMask
 from tensorlake.types.volumes.tiled import TiledVolume
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tensorlake.types.base.base import SampleType
     from tensorlake.types.base.column import SampleMap
 
-__all__ = ["SAME_PLACE", "have_one_shape", "have_places", "voxels_apart"]
+__all__ = ["SAME_PLACE", "check_scaled", "have_one_shape", "have_places", "voxels_apart"]
 
 SAME_PLACE: Final = 0.01
 """Share of a voxel up to which voxels are at the same place: files round affines to float32."""
@@ -42,6 +46,35 @@ def have_one_shape(sample_type: SampleType, lead: SampleType) -> bool:
         return True
     is_mask = isinstance(sample_type, BinaryMask | InstanceMask | SegmentMask)
     return is_mask and isinstance(lead, Image)
+
+
+def check_scaled(types: Mapping[str, SampleType], there: Mapping[str, SampleType]) -> None:
+    """Refuse images that are scaled when they are stored, where others are declared ``of=`` them.
+
+    Boxes and outlines are numbers of pixels: they would no longer fit a smaller image.
+
+    Args:
+        types: New types by tensor.
+        there: Those of tensors that exist already.
+
+    Raises:
+        SchemaError: There are such types.
+    """
+    known = {**there, **types}
+    for name, one in known.items():
+        lead = getattr(one, "of", None)
+        image = known.get(lead) if isinstance(lead, str) else None
+        if not isinstance(image, Image) or image.max_side is None or isinstance(one, BBox3D):
+            continue
+        raise SchemaError(
+            f"{name!r} ({one.describe()}) is of={lead!r}, whose images are scaled to max_side="
+            f"{image.max_side} when they are stored: its pixels would be those of the larger image"
+            "\nleave max_side= out, and make a copy in which both are scaled:"
+            f" ds.materialize(url, encode={{{lead!r}: tl.Image(…, max_side={image.max_side})}})",
+            tensor=name,
+            expected=None,
+            actual=image.max_side,
+        )
 
 
 def have_places(sample_type: SampleType, lead: SampleType) -> bool:

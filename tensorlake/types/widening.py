@@ -103,7 +103,8 @@ def _with_codec(sample_type: SampleType, codec: str, tensor: str) -> SampleType:
             actual=codec,
         )
     if is_image and codec in ("any", sample_type.codec):
-        return replace(sample_type, codec=codec)
+        quality = sample_type.quality if codec == sample_type.codec else None
+        return replace(sample_type, codec=codec, quality=quality)
     raise SchemaError(
         f"{shown(tensor)} is {sample_type.describe()} and cannot"
         f" become one of codec={shown(codec)}\n"

@@ -26,6 +26,7 @@ from tensorlake.types import (
     SampleType,
     Struct,
     as_type,
+    check_scaled,
     expand_structs,
     unknown_class,
     widened,
@@ -68,6 +69,7 @@ def add_tensor(session: Session, name: str, sample_type: Any, fill: Any) -> None
         transaction = session.staging()
         there = {one.name: one.type for one in transaction.schema}
         declared = with_tiles_of({name: declared}, there)[name]
+        check_scaled({name: declared}, there)
         transaction.add_tensor(replace(TensorSpec.new(name, declared), fill=fill))
 
 

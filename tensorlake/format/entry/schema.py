@@ -37,6 +37,7 @@ from tensorlake.types import (
     SampleType,
     Unsupported,
     as_type,
+    check_scaled,
     expand_structs,
     from_json,
     have_one_shape,
@@ -398,6 +399,7 @@ class Schema:
         """Make a schema from names and types, or their short forms, as users write it."""
         types = {name: as_type(one) for name, one in expand_structs(tensors).items()}
         made = with_tiles_of(types, {})
+        check_scaled(made, {})
         return cls(tuple(TensorSpec.new(name, one) for name, one in made.items()))
 
     def __len__(self) -> int:

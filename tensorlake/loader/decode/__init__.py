@@ -43,7 +43,6 @@ from tensorlake.loader.decode.parts import (
     starts_of,
 )
 from tensorlake.loader.decode.recipes import imagenet
-from tensorlake.loader.decode.resample import Resampler, choose_resampler, resampled_by
 from tensorlake.loader.decode.sound.steps import AudioChunk, Mel, Resample
 from tensorlake.loader.decode.spec import (
     DecodeSpec,
@@ -63,6 +62,7 @@ from tensorlake.loader.decode.step import (
     ValueStep,
 )
 from tensorlake.loader.decode.values import Cast, Normalize, ToFloat
+from tensorlake.types import Resampler, choose_resampler, resampled_by
 
 __all__ = [
     "WINDOW_BITS",

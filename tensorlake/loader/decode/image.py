@@ -24,10 +24,9 @@ from tensorlake.loader.decode.step import cast_exactly
 from tensorlake.types import EncodedColumn, Image, RaggedColumn, UniformColumn, too_many_pixels
 
 if TYPE_CHECKING:
-    from tensorlake.loader.decode.resample import Resampler
     from tensorlake.loader.decode.spec import DecodeSpec
     from tensorlake.loader.decode.step import LinearMap
-    from tensorlake.types import SampleType
+    from tensorlake.types import Resampler, SampleType
 
 __all__ = ["ImageDecoder", "Pixels", "Sample"]
 

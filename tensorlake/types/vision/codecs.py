@@ -1,10 +1,10 @@
 """The image codecs: reading headers, decoding into pixels, and encoding them.
 
-    codec      by            depths   pixels given as an array are stored as
-    jpeg       simplejpeg    8        quality 95, 4:4:4
+    codec      by            depths   pixels given as an array are stored as    with a quality
+    jpeg       simplejpeg    8        quality 95, 4:4:4                         4:2:0, as Pillow
     png        imagecodecs   8, 16    lossless
-    webp       imagecodecs   8        lossless (always in colour)
-    avif       imagecodecs   8        quality 90, 4:4:4
+    webp       imagecodecs   8        lossless (always in colour)               with loss
+    avif       imagecodecs   8        quality 90, 4:4:4                         4:4:4
     jpeg2000   imagecodecs   8, 16    lossless
     tiff       imagecodecs   8, 16    lossless, deflate
     any        as detected   8, 16    PNG: lossless
@@ -85,6 +85,9 @@ class PixelCodec:
             bytes at any size.
         has_alpha: Whether it supports an alpha channel.
         has_gray: Whether it supports a single channel.
+        encode: Encodes pixels (height, width, channels), with a quality of 1 to 100 if it has one;
+            None: as above.
+        has_quality: Whether it has one.
         check_end: Raises ValueError for a file that ``parse_header`` accepts, and that is truncated
             or has several images.
         is_lossy: Tells whether a file was compressed with loss.
@@ -98,10 +101,11 @@ class PixelCodec:
     max_side: int | None
     pixels_a_byte: int | None
     parse_header: Callable[[Buffer], ImageHeader]
-    encode: Callable[[np.ndarray], bytes]
+    encode: Callable[[np.ndarray, int | None], bytes]
     decode: Callable[[Buffer, np.ndarray], None]
     check_end: Callable[[Buffer], None] | None = None
     is_lossy: Callable[[Buffer], bool] = lambda _: False
+    has_quality: bool = False
 
     @property
     def is_lossless(self) -> bool:
@@ -121,15 +125,15 @@ def turn(pixels: np.ndarray, orientation: int) -> np.ndarray:
     return pixels[:: -1 if upside_down else 1, :: -1 if mirrored else 1]
 
 
-def _encode_jpeg(pixels: np.ndarray) -> bytes:
+def _encode_jpeg(pixels: np.ndarray, quality: int | None) -> bytes:
     import simplejpeg
 
     is_gray = pixels.shape[2] == _GRAY
     return simplejpeg.encode_jpeg(
         pixels,
-        quality=_JPEG_QUALITY,
+        quality=_JPEG_QUALITY if quality is None else quality,
         colorspace="GRAY" if is_gray else "RGB",
-        colorsubsampling="Gray" if is_gray else "444",
+        colorsubsampling="Gray" if is_gray else "444" if quality is None else "420",
     )
 
 
@@ -141,15 +145,18 @@ def _decode_jpeg(sample: Buffer, pixels: np.ndarray) -> None:
     _check_shape(decoded, pixels)
 
 
-def _encoder(name: str, **options: Any) -> Callable[[np.ndarray], bytes]:
-    def encode(pixels: np.ndarray) -> bytes:
+def _encoder(name: str, **options: Any) -> Callable[[np.ndarray, int | None], bytes]:
+    def encode(pixels: np.ndarray, quality: int | None) -> bytes:
         plain = pixels[:, :, 0] if pixels.shape[2] == _GRAY else pixels
         packed = np.empty(plain.shape, plain.dtype)
         if plain.strides != packed.strides:  # an axis of 1 is contiguous to NumPy, whatever its own
             packed[...] = plain
             plain = packed
         library: Any = _imagecodecs(name)
-        return bytes(getattr(library, f"{name}_encode")(plain, **options))
+        lossy: dict[str, Any] = {} if quality is None else {"level": quality}
+        if quality is not None and "lossless" in options:
+            lossy["lossless"] = False
+        return bytes(getattr(library, f"{name}_encode")(plain, **{**options, **lossy}))
 
     return encode
 
@@ -266,6 +273,7 @@ CODECS: Final[dict[ImageCodec, PixelCodec]] = {
         decode=_decode_jpeg,
         check_end=check_jpeg_end,
         is_lossy=lambda _: True,
+        has_quality=True,
     ),
     "png": PixelCodec(
         format="PNG",
@@ -292,6 +300,7 @@ CODECS: Final[dict[ImageCodec, PixelCodec]] = {
         encode=_encoder("webp", lossless=True),
         decode=_decoder("webp"),
         is_lossy=is_lossy_webp,
+        has_quality=True,
     ),
     "avif": PixelCodec(
         format="AVIF",
@@ -305,6 +314,7 @@ CODECS: Final[dict[ImageCodec, PixelCodec]] = {
         encode=_encoder("avif", level=_AVIF_QUALITY, speed=_AVIF_SPEED, pixelformat="444"),
         decode=_decoder("avif"),
         is_lossy=lambda _: True,
+        has_quality=True,
     ),
     "jpeg2000": PixelCodec(
         format="JPEG 2000",

@@ -20,6 +20,8 @@ damage in the middle is an error when it is decoded, never half an image.
 
 With ``tiles`` an image is stored as tiles, each encoded by the codec, and a region reads only those
 over it. Files are then decoded at ingestion, of any codec, and not kept.
+
+With ``max_side`` larger images are scaled down when they are stored (`vision/image_scale.py`).
 """
 
 from __future__ import annotations
@@ -63,7 +65,14 @@ from tensorlake.types.vision.codecs import (
 )
 from tensorlake.types.vision.frames import frames_of, has_frames
 from tensorlake.types.vision.headers.header import ImageHeader
-from tensorlake.types.vision.image_file import CHANNELS, check_image_file, depth_of, file_name
+from tensorlake.types.vision.image_file import (
+    CHANNELS,
+    check_image_file,
+    depth_of,
+    file_name,
+    shape_hint,
+)
+from tensorlake.types.vision.image_scale import check_scale, scaled
 from tensorlake.types.vision.image_tiles import ImageTiles, parse_image_tiles, pixels_of_file
 
 if TYPE_CHECKING:
@@ -80,7 +89,6 @@ ImageMode = Literal["RGB", "L", "RGBA", "RGB16", "L16", "RGBA16"]
 _GRAY, _COLOUR, _COLOUR_ALPHA, _CMYK = 1, 3, 4, 4
 _EXCHANGED = 5  # from this EXIF orientation on, rows are shown as columns
 _PLANE_NDIM, _IMAGE_NDIM = 2, 3
-_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +104,19 @@ class Image(Media, TiledSamples):
     >>> Image("png", tiles=(512, 512)).describe()
     'Image(png, tiles=(512, 512))'
 
+    With ``max_side`` larger images are scaled down when they are stored; a file that fits is kept.
+
+    >>> Image("jpeg", max_side=512, quality=90).describe()
+    'Image(jpeg, max_side=512, quality=90)'
+
     Attributes:
         codec: "jpeg", "png", "webp", "avif", "jpeg2000" or "tiff"; "any" for all of these.
         mode: Channels and depth of the pixels, see above.
         upright: Whether images are rotated by their EXIF orientation when they are read.
         tiles: Height and width of a tile; None where images are stored whole.
+        max_side: The longest side that is stored, in pixels; None: images keep their size.
+        quality: 1 to 100, of what is encoded as "jpeg" (4:2:0), "webp" (then with loss) or "avif";
+            None: as near to lossless as the codec is used here (`vision/codecs.py`).
     """
 
     kind: ClassVar[str] = "image"
@@ -109,6 +125,8 @@ class Image(Media, TiledSamples):
     mode: ImageMode | None = None
     upright: bool = False
     tiles: tuple[int, int] | None = field(default=None, kw_only=True)
+    max_side: int | None = field(default=None, kw_only=True)
+    quality: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if not is_one_of(self.codec, (*CODECS, "any")):
@@ -127,6 +145,13 @@ class Image(Media, TiledSamples):
         if self.tiles is not None:
             tiles = parse_image_tiles(self.tiles, self.codec, self.shape, self.dtype)
             object.__setattr__(self, "tiles", tiles)
+        check_scale(
+            self._codec,
+            self.codec,
+            max_side=self.max_side,
+            quality=self.quality,
+            has_tiles=self.tiles is not None,
+        )
         check_default(self)
 
     def _can_be(self, mode: str | None) -> bool:
@@ -173,12 +198,14 @@ class Image(Media, TiledSamples):
     @property
     def tile_codec(self) -> TileCodec:
         """The codec of the image's files."""
-        return ImageTiles(self.codec)
+        return ImageTiles(self.codec, self.quality)
 
     @property
     def untiled(self) -> SampleType:
         """Images as PNG files, which have the pixels of any mode unchanged."""
-        return replace(self, codec="png", tiles=None, upright=False) if self.tiles else self
+        if self.tiles is None:
+            return self
+        return replace(self, codec="png", tiles=None, upright=False, quality=None)
 
     @property
     def media_type(self) -> str | None:
@@ -201,7 +228,10 @@ class Image(Media, TiledSamples):
         """Show the codec, and the mode if given: ``Image(jpeg)``."""
         mode = f", {self.mode}" if self.mode else ""
         tiles = f", tiles={self.tiles}" if self.tiles else ""
-        return f"Image({self.codec}{mode}{', upright' if self.upright else ''}{tiles})"
+        side = f", max_side={self.max_side}" if self.max_side else ""
+        quality = f", quality={self.quality}" if self.quality else ""
+        upright = ", upright" if self.upright else ""
+        return f"Image({self.codec}{mode}{upright}{tiles}{side}{quality})"
 
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
         """Accept paths, bytes, files, PIL images, and arrays of pixels."""
@@ -213,20 +243,47 @@ class Image(Media, TiledSamples):
         for position, sample in enumerate(samples):
             content = given_bytes(sample, place, position)
             if content is None:
-                pixels = self._pixels(sample, place, position)
-                encoded.append(codec.encode(pixels))
+                pixels = scaled(self._pixels(sample, place, position), self.max_side)
+                encoded.append(codec.encode(pixels, self.quality))
                 shapes.append(pixels.shape)
-            else:
-                header = check_image_file(
-                    content, self.codec, self.mode, sample=sample, place=place, position=position
-                )
-                encoded.append(content)
-                shapes.append(self.shape_of(header))
+                continue
+            header = check_image_file(
+                content, self.codec, self.mode, sample=sample, place=place, position=position
+            )
+            shape = self.shape_of(header)
+            if self.max_side is not None and max(shape[:2]) > self.max_side:
+                content, shape = self._scaled_file(content, shape, sample, place, position)
+            encoded.append(content)
+            shapes.append(shape)
         return EncodedColumn(encoded, np.array(shapes, dtype=np.int64).reshape(-1, 3))
+
+    def _scaled_file(
+        self,
+        content: Buffer,
+        shape: tuple[int, int, int],
+        sample: Any,
+        place: Place,
+        position: int,
+    ) -> tuple[bytes, tuple[int, int, int]]:
+        """Return a file scaled down, encoded by its own codec, and its shape."""
+        pixels = np.empty(shape, self.dtype)
+        try:
+            self._decode_one(content, pixels)
+        except ValueError as error:
+            reason = (
+                f"cannot take {file_name(sample) or 'a sample '}({len(content):,} bytes), to be"
+            )
+            reason += f" scaled to max_side={self.max_side}: its pixels cannot be decoded: {error}"
+            raise unreadable(place, position, reason) from error
+        pixels = scaled(pixels, self.max_side)
+        codec = self._codec_for(content)
+        if self._channels == _COLOUR_ALPHA and not codec.has_alpha:  # opaque, where images differ
+            codec = self._codec
+        return codec.encode(pixels, self.quality), (*pixels.shape[:2], self._channels)
 
     def _convert_tiled(self, samples: np.ndarray | list[Any], place: Place) -> Column:
         assert self.tiles is not None
-        whole = replace(self, codec="any", tiles=None)
+        whole = replace(self, codec="any", tiles=None, quality=None)
         encoded: list[Buffer] = []
         maps: list[SampleMap | None] = []
         shapes: list[tuple[int, ...]] = []
@@ -256,7 +313,7 @@ class Image(Media, TiledSamples):
         try:
             if not has_frames(content):
                 return [content]
-            if not self._codec.is_lossless:
+            if not self._codec.is_lossless or self.quality is not None:
                 hint = f'use tl.Sequence(tl.Image("png")): {self.codec} would change their pixels'
                 reason = f"stores {self.codec}, and {name}has frames to be encoded"
                 raise unreadable(place, position, reason, hint=hint)
@@ -285,7 +342,7 @@ class Image(Media, TiledSamples):
         codec = codec_of(sample)
         if codec is None:
             raise ValueError("its first bytes are not an image's")
-        return self if self.codec in (codec, "any") else replace(self, codec="any")
+        return self if self.codec in (codec, "any") else replace(self, codec="any", quality=None)
 
     def parse_shape(self, sample: Buffer) -> tuple[int, int, int]:
         """Read the header of an encoded image, and return the shape with which it is read.
@@ -324,7 +381,7 @@ class Image(Media, TiledSamples):
             is_null = column.valid is not None and not column.valid[at]
             source = None if is_null else MemorySample.of(self, column, at, tensor=tensor, row=at)
             pixels = None if source is None else np.asarray(read_request(self, source, ()))
-            files.append(b"" if pixels is None else CODECS["png"].encode(pixels))
+            files.append(b"" if pixels is None else CODECS["png"].encode(pixels, None))
         return EncodedColumn(files, column.shapes, column.valid)
 
     def is_of_inks(self, sample: Buffer) -> bool:
@@ -418,7 +475,8 @@ class Image(Media, TiledSamples):
         if array.ndim == _PLANE_NDIM and channels == _GRAY:
             array = array[:, :, None]
         if array.ndim != _IMAGE_NDIM or array.shape[2] != channels:
-            hint = self._shape_hint(sample, array.shape)
+            has_alpha = self._can_be("RGBA")
+            hint = shape_hint(sample, array.shape, channels, can_have_alpha=has_alpha)
             raise shape_mismatch(place, position, describe_value(array), hint=hint)
         limit = None if self.tiles else self._codec.max_side
         if 0 in array.shape or (limit is not None and max(array.shape) > limit):
@@ -426,20 +484,6 @@ class Image(Media, TiledSamples):
             hint = f"the sides of a {self.codec} are {sides}"
             raise shape_mismatch(place, position, describe_value(array), hint=hint)
         return cast_array(array, self.dtype, place, lambda _: position)
-
-    def _shape_hint(self, sample: Any, shape: tuple[int, ...]) -> str:
-        """Return advice for pixels of another shape, if it is a usual one."""
-        if len(shape) == _PLANE_NDIM:
-            return 'for gray images use mode="L"'
-        if len(shape) == _IMAGE_NDIM and shape[0] in _MODES and shape[2] not in _MODES:
-            reorder = "permute" if hasattr(sample, "permute") else "transpose"  # torch, or NumPy
-            mode = "" if shape[0] == self._channels else f", and use mode={_MODES[shape[0]]!r}"
-            return (
-                f"channels come last, and {shape} has them first{mode}: pixels.{reorder}(1, 2, 0)"
-            )
-        if len(shape) == _IMAGE_NDIM and shape[2] == _COLOUR_ALPHA and self._can_be("RGBA"):
-            return 'for images with an alpha channel use mode="RGBA"'
-        return ""
 
     def _corrupt_file(
         self, sample: Buffer, reason: str, tensor: str, row: int

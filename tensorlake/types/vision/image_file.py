@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from tensorlake.types.vision.codecs import ImageCodec, PixelCodec
     from tensorlake.types.vision.headers.header import ImageHeader
 
-__all__ = ["CHANNELS", "check_image_file", "depth_of", "file_name"]
+__all__ = ["CHANNELS", "check_image_file", "depth_of", "file_name", "shape_hint"]
 
 CHANNELS: Final = {None: 3, "RGB": 3, "L": 1, "RGBA": 4, "RGB16": 3, "L16": 1, "RGBA16": 4}
 """Channels by the mode of images."""
 
 _GRAY, _COLOUR_ALPHA, _CMYK = 1, 4, 4
+_PLANE_NDIM, _IMAGE_NDIM = 2, 3
+_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
 def check_image_file(
@@ -174,3 +176,23 @@ def file_name(sample: Any) -> str:
 def depth_of(mode: str | None) -> int:
     """Return the bits per channel of a mode."""
     return 16 if mode is not None and mode.endswith("16") else 8
+
+
+def shape_hint(sample: Any, shape: tuple[int, ...], channels: int, *, can_have_alpha: bool) -> str:
+    """Return advice for pixels of another shape than a tensor's, if it is a usual one.
+
+    Args:
+        sample: The pixels as they were given.
+        shape: Their shape.
+        channels: Those of the tensor.
+        can_have_alpha: Whether its codec supports an alpha channel.
+    """
+    if len(shape) == _PLANE_NDIM:
+        return 'for gray images use mode="L"'
+    if len(shape) == _IMAGE_NDIM and shape[0] in _MODES and shape[2] not in _MODES:
+        reorder = "permute" if hasattr(sample, "permute") else "transpose"  # torch, or NumPy
+        mode = "" if shape[0] == channels else f", and use mode={_MODES[shape[0]]!r}"
+        return f"channels come last, and {shape} has them first{mode}: pixels.{reorder}(1, 2, 0)"
+    if len(shape) == _IMAGE_NDIM and shape[2] == _COLOUR_ALPHA and can_have_alpha:
+        return 'for images with an alpha channel use mode="RGBA"'
+    return ""

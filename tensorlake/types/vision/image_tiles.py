@@ -37,13 +37,15 @@ class ImageTiles:
 
     Attributes:
         name: Name of their codec.
+        quality: The quality with which they are encoded; None for the codec's.
     """
 
     name: ImageCodec
+    quality: int | None = None
 
     def encode(self, tile: np.ndarray) -> bytes:
         """Encode one tile (height, width, channels)."""
-        return CODECS[self.name].encode(np.ascontiguousarray(tile))
+        return CODECS[self.name].encode(np.ascontiguousarray(tile), self.quality)
 
     def decode(self, data: Buffer, tile: np.ndarray) -> None:
         """Decode one tile, of which the header has to promise what the tile holds.

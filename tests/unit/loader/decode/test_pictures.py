@@ -29,14 +29,14 @@ from tensorlake.loader.decode import (
     step_from_json,
     step_to_json,
 )
-from tensorlake.loader.decode.resample import (
+from tensorlake.types import Image
+from tensorlake.types.vision.resample import (
     _opencv_plain,
     _pillow_antialiased,
     _pillow_plain,
     _torch_antialiased,
     _torch_plain,
 )
-from tensorlake.types import Image
 
 torch = pytest.importorskip("torch")
 
