@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.config import collate
     from tensorlake.loader.config.arguments import Framework
     from tensorlake.loader.config.column_plan import HOLE, ColumnPlan
+    from tensorlake.loader.config.companions import with_companions
     from tensorlake.loader.config.nulls import NullColumnWarning
     from tensorlake.loader.decode import step_from_json
     from tensorlake.loader.diagnosis import Diagnosis
@@ -57,12 +58,14 @@ if TYPE_CHECKING:
     )
     from tensorlake.loader.sources.remote import BatchServer
     from tensorlake.loader.sources.rows import OrderedRows, SelectedRows
+    from tensorlake.loader.stages.annotations import Annotations
 
 __all__ = [
     "HOLE",
     "MIX_STOPS",
     "PLAN_VERSION",
     "AccessPlan",
+    "Annotations",
     "ArrangedOrder",
     "AxisWindows",
     "Balance",
@@ -124,6 +127,7 @@ __all__ = [
     "step_from_json",
     "tf_dataset",
     "token_column",
+    "with_companions",
     "written_batches",
 ]
 
@@ -132,6 +136,7 @@ _PLACES: Final = {
     "tensorlake.loader.config": "collate",
     "tensorlake.loader.config.arguments": "Framework",
     "tensorlake.loader.config.column_plan": "HOLE ColumnPlan",
+    "tensorlake.loader.config.companions": "with_companions",
     "tensorlake.loader.config.nulls": "NullColumnWarning",
     "tensorlake.loader.decode": "step_from_json",
     "tensorlake.loader.diagnosis": "Diagnosis",
@@ -165,6 +170,7 @@ _PLACES: Final = {
     "tensorlake.loader.sources.mix": "MixNode MixRows MixSource check_columns check_weights",
     "tensorlake.loader.sources.remote": "BatchServer",
     "tensorlake.loader.sources.rows": "OrderedRows SelectedRows",
+    "tensorlake.loader.stages.annotations": "Annotations",
 }
 """The public names of each module."""
 

@@ -70,7 +70,7 @@ def check_scaled(types: Mapping[str, SampleType], there: Mapping[str, SampleType
             f"{name!r} ({one.describe()}) is of={lead!r}, whose images are scaled to max_side="
             f"{image.max_side} when they are stored: its pixels would be those of the larger image"
             "\nleave max_side= out, and make a copy in which both are scaled:"
-            f" ds.materialize(url, encode={{{lead!r}: tl.Image(…, max_side={image.max_side})}})",
+            f" view.materialize(url, encode={{{lead!r}: tl.Image(…, max_side={image.max_side})}})",
             tensor=name,
             expected=None,
             actual=image.max_side,

@@ -194,8 +194,7 @@ class Dataset(Rows):
 
     append, extend = writing.append, writing.extend
     delete, upsert = writing.delete, writing.upsert
-    map = writing.map
-    execute = writing.execute
+    map, execute, refresh_copy = writing.map, writing.execute, view_values.refresh_copy
 
     # The schema
 
@@ -480,7 +479,8 @@ def _read(handle: Rows, rows: RowSet, key: Any) -> Any:
         from tensorlake.dataset.query.run import run_where
 
         return View(run_where(rows, key, {}))
-    return View(rows.take(assignment.positions_named(rows, key)))
+    is_all = isinstance(key, slice) and key == slice(None)  # those of another version, too
+    return View(rows if is_all else rows.take(assignment.positions_named(rows, key)))
 
 
 def _diff_of(found: Difference) -> Diff:

@@ -28,6 +28,7 @@ from tensorlake.dataset.sync.rows import OnConflict, Rows
 from tensorlake.dataset.transform.map.calls import ROWS_A_PIECE, Call, MapOptions, Piece
 from tensorlake.dataset.transform.map.items import (
     MapItems,
+    compared_items,
     row_numbers_of,
     rows_named,
     version_text,
@@ -173,7 +174,8 @@ class _Run:
         _check_same_call(target, ledger, types, wanted)
         known = ledger.entries(0)
         items = MapItems.of(view, call.columns, known, batch_size=call.batch_size)
-        listing, compared = _compared(items, known, ledger)
+        versions = ledger.sources[0].versions if ledger.sources else ()
+        listing, compared = compared_items(items, known, versions)
         _check_same_rows(target, view, known, compared, delete=delete)
         report = IngestReport()
         wanted = replace(wanted, tensors=ledger.sources[0].tensors if ledger.sources else ())
@@ -314,23 +316,6 @@ class _Run:
         view = self.items.view
         message = f"map: {plural(len(entries), 'item')} of {view.url} {view.version}"
         self.target.commit(CommitRequest(message=message, key=key))
-
-
-def _compared(items: MapItems, known: Entries, ledger: Ledger) -> tuple[Listing, Comparison]:
-    """Compare items with the ledger; those that may have changed are read."""
-    count = len(items.names)
-    listing = Listing(items.names, np.zeros(count, np.int64), np.zeros(count, np.uint64))
-    compared = Comparison.of(listing, known)
-    is_known = compared.entry_of >= 0
-    stamps = np.zeros(count, np.uint64)
-    stamps[is_known] = known.stamps[compared.entry_of[is_known]]
-    versions = ledger.sources[0].versions if ledger.sources else ()
-    may_differ = is_known & ~(items.unchanged_since(versions) & (stamps != 0))
-    some = np.flatnonzero(may_differ)
-    listing.stamps[is_known] = stamps[is_known]
-    listing.stamps[some] = items.stamps(some)
-    is_same = is_known & (listing.stamps == stamps)
-    return listing, replace(compared, is_same=is_same)
 
 
 def _check_same_call(

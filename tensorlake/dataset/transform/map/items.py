@@ -12,8 +12,8 @@ them and this one is known from the index, and other rows have not changed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -25,6 +25,7 @@ from tensorlake.dataset.core.row_identity import ids_of, physical_of
 from tensorlake.dataset.core.rowset import RowSet
 from tensorlake.dataset.history.diff import diff_snapshots
 from tensorlake.dataset.history.versions import snapshot_at
+from tensorlake.dataset.sync.comparison import Comparison, Listing
 from tensorlake.dataset.sync.digests import row_digests, text_digests
 from tensorlake.dataset.sync.ledger import Entries
 from tensorlake.errors import ExpiredError, NotFoundError
@@ -38,7 +39,15 @@ from tensorlake.types import (
     UniformColumn,
 )
 
-__all__ = ["MapItems", "row_numbers_of", "row_stamps", "rows_named", "version_text"]
+__all__ = [
+    "MapItems",
+    "compared_items",
+    "row_numbers_of",
+    "row_stamps",
+    "rows_named",
+    "stamps_of",
+    "version_text",
+]
 
 Int64Array = npt.NDArray[np.int64]
 U64Array = npt.NDArray[np.uint64]
@@ -157,6 +166,30 @@ class MapItems:
         return ~changed & self.is_whole
 
 
+def compared_items(
+    items: MapItems, known: Entries, versions: Sequence[str]
+) -> tuple[Listing, Comparison]:
+    """Compare items with their entries of a ledger; those that may have changed are read.
+
+    Args:
+        items: The items.
+        known: The entries.
+        versions: The versions that entries were made from, as `version_text` gave them.
+    """
+    count = len(items.names)
+    listing = Listing(items.names, np.zeros(count, np.int64), np.zeros(count, np.uint64))
+    compared = Comparison.of(listing, known)
+    is_known = compared.entry_of >= 0
+    stamps = np.zeros(count, np.uint64)
+    stamps[is_known] = known.stamps[compared.entry_of[is_known]]
+    may_differ = is_known & ~(items.unchanged_since(versions) & (stamps != 0))
+    some = np.flatnonzero(may_differ)
+    listing.stamps[is_known] = stamps[is_known]
+    listing.stamps[some] = items.stamps(some)
+    is_same = is_known & (listing.stamps == stamps)
+    return listing, replace(compared, is_same=is_same)
+
+
 def version_text(view: RowSet, columns: Sequence[str]) -> str | None:
     """Describe the version of rows for the ledger; None for staged changes, which may go."""
     snapshot = view.selection.snapshot
@@ -168,16 +201,24 @@ def version_text(view: RowSet, columns: Sequence[str]) -> str | None:
 def row_stamps(view: RowSet, columns: Sequence[str], positions: Int64Array) -> U64Array:
     """Return a digest of the columns of rows, as they are stored; never 0."""
     physical, reader = view.selection.physical(positions), view.reader()
-    read: list[tuple[str, Column]] = []
+    read: dict[str, tuple[SampleType | None, Column]] = {
+        name: (None, UniformColumn(view.selection.row_numbers(positions)))
+        if name == "_row"
+        else (view.schema[name], reader.read(name, physical, decode=False))
+        for name in columns
+    }
+    return stamps_of(read, len(positions))
+
+
+def stamps_of(columns: Mapping[str, tuple[SampleType | None, Column]], rows: int) -> U64Array:
+    """Return a digest of rows, given their columns as they are stored, with types; never 0."""
+    described: list[str] = []
+    read: list[Column] = []
     for name in sorted(columns):
-        if name == "_row":
-            read.append((name, UniformColumn(view.selection.row_numbers(positions))))
-        else:
-            column = reader.read(name, physical, decode=False)
-            kind = view.schema[name]
-            read.append((f"{name} {_kind_text(kind)}", _in_names(column, kind)))
-    salts = text_digests([described for described, _ in read])
-    found = row_digests([column for _, column in read], salts, len(positions))
+        kind, column = columns[name]
+        described.append(name if kind is None else f"{name} {_kind_text(kind)}")
+        read.append(column if kind is None else _in_names(column, kind))
+    found = row_digests(read, text_digests(described), rows)
     found[found == 0] = 1
     return found
 

@@ -45,6 +45,7 @@ CHANGES: dict[str, Callable[[tl.Dataset], Any]] = {
     "merge": lambda ds: ds.merge("side"),
     "optimize": lambda ds: ds.optimize(progress=False),
     "refresh": lambda ds: ds.refresh(),
+    "refresh_copy": lambda ds: ds.refresh_copy(),
     "rename_tensor": lambda ds: ds.rename_tensor("x", "z"),
     "repair": lambda ds: ds.repair(progress=False),
     "restore": lambda ds: ds.restore("main@0"),

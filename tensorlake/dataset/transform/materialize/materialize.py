@@ -1,14 +1,16 @@
-"""A new dataset out of a view: its rows and columns, samples as they are stored.
+"""A new dataset out of a view: its rows and columns, as stored, or in another form.
 
 Batches go straight from the chunks of the one into chunks of the other, so memory stays bounded and
-nothing is decoded; columns that a query computed become tensors. All rows are one commit: a call
-that fails removes the dataset that it created, and one that was killed leaves an empty one, which
-the next call fills.
+nothing is decoded; columns that a query computed become tensors. With ``encode=`` rows are made by
+the recipe (``recipe.py``), and the new dataset records it and its source (``refresh.py``). All rows
+are one commit: a call that fails removes the dataset that it created, and one that was killed
+leaves an empty one, which the next call fills.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -16,22 +18,24 @@ import numpy as np
 
 import tensorlake_query as tql
 from tensorlake.dataset.core.connect import connect_new, delete, exists
-from tensorlake.dataset.core.indexing import unknown_column
 from tensorlake.dataset.core.rowset import BATCH_ROWS, RowSet
+from tensorlake.dataset.sync.ledger import Ledger
+from tensorlake.dataset.transform.materialize.encode import Encoder
+from tensorlake.dataset.transform.materialize.recipe import Making, annotations_of, parse_encode
+from tensorlake.dataset.transform.materialize.refresh import bring, record_recipe
 from tensorlake.dataset.write import schema as schema_changes
 from tensorlake.dataset.write import staging
 from tensorlake.errors import (
-    DTypeMismatchError,
     InvalidInputError,
     SchemaError,
+    ShapeMismatchError,
     TensorlakeError,
     UnsupportedFeatureError,
-    shown,
 )
 from tensorlake.format import MAIN
 from tensorlake.quantities import plural
 from tensorlake.storage import runtime
-from tensorlake.types import Array, Bool, Bytes, ClassLabel, Json, SampleType, Scalar, Text, as_type
+from tensorlake.types import Array, Bool, Bytes, ClassLabel, Image, Json, SampleType, Scalar, Text
 from tensorlake.versions import BranchLog, CommitRequest
 
 if TYPE_CHECKING:
@@ -64,7 +68,8 @@ def materialize(
         )
     schema: dict[str, SampleType] = dict(view.schema)
     schema |= {name: _type_of(name, column.type) for name, column in view.computed.items()}
-    schema |= _encoded(view, encode)
+    makings = None if encode is None else parse_encode(view, encode)
+    schema |= _encoded_types(schema, makings or {})
     if not schema:
         raise InvalidInputError(f"the view of {view.url!r} has no columns to write")
     is_ours = not exists(url, storage_options=storage_options)
@@ -78,7 +83,12 @@ def materialize(
             dataset=session.store.url,
         )
     try:
-        staging.extend(session, _batches(view))
+        if makings is None:
+            staging.extend(session, _batches(view))
+        else:
+            record_recipe(session, view, makings)
+            encoder = Encoder(view, makings, schema)
+            bring(session, Ledger(session), encoder, {name: name for name in schema})
         for name in view.selection.columns:
             metadata = dict(view.selection.snapshot.spec(name).attributes)
             if metadata:
@@ -92,8 +102,8 @@ def materialize(
         session.close()
         if is_ours:
             _remove_empty(session, url, storage_options, error)
-        if isinstance(error, DTypeMismatchError) and encode is not None:
-            raise _with_advice(error, view, encode) from error
+        if isinstance(error, InvalidInputError) and makings is not None:
+            _advise(error, makings)
         raise
     return session
 
@@ -113,40 +123,43 @@ def _remove_empty(
         error.add_note(f"an empty dataset may be left at {session.store.url!r}: {second}")
 
 
-def _with_advice(
-    error: DTypeMismatchError, view: RowSet, encode: Mapping[str, Any]
-) -> DTypeMismatchError:
-    """Name the argument that allows NULL, where a NULL was refused for want of it."""
-    name = error.tensor
-    if name is None or name not in encode or not view.schema[name].nullable:
-        return error
-    if as_type(encode[name]).nullable:
-        return error
-    reason = str(error).split("\n", 1)[0]
-    return DTypeMismatchError(
-        f"{reason}\nto allow NULL, give its type nullable=True: encode={{{name!r}:"
-        f" tl.{type(as_type(encode[name])).__name__}(…, nullable=True)}}",
-        tensor=name,
-    )
+def _advise(error: InvalidInputError, makings: Mapping[str, Making]) -> None:
+    """Add what to write instead, where a sample does not fit the type that encode= gives."""
+    making = makings.get(error.facts.get("tensor") or "")
+    if making is None:
+        return
+    name, kind = making.name, type(making.type).__name__
+    if making.source.nullable and not making.type.nullable:
+        error.add_note(
+            f"to allow NULL, give its type nullable=True: encode={{{name!r}:"
+            f" tl.{kind}(…, nullable=True)}}"
+        )
+    is_pixels = isinstance(making.type, Array) and isinstance(making.source, Image)
+    if is_pixels and making.steps is None and isinstance(error, ShapeMismatchError):
+        error.add_note(
+            f"for images of one size give decode steps: encode={{{name!r}:"
+            " [tl.decode.Resize(224, 224)]}"
+        )
 
 
 MESSAGE_CHARACTERS = 1000
 """An entry holds 4 KiB of message, and a character takes up to 4 bytes."""
 
 
-def _encoded(view: RowSet, encode: Mapping[str, Any] | None) -> dict[str, SampleType]:
-    """Return the types that stored columns shall have in the new dataset."""
-    if encode is None:
-        return {}
-    if not isinstance(encode, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - users'
-        raise InvalidInputError(
-            f"encode={shown(encode)}: give the types by the names of tensors:"
-            ' encode={"clip": tl.Video()}'
-        )
-    for name in encode:
-        if name not in view.selection.columns:
-            raise unknown_column(name, view.selection.columns)
-    return {name: as_type(kind) for name, kind in encode.items()}
+def _encoded_types(
+    schema: Mapping[str, SampleType], makings: Mapping[str, Making]
+) -> dict[str, SampleType]:
+    """Return the types of encoded columns in the new dataset.
+
+    An image that others are ``of=`` has no max_side there: rows written to it later would be
+    scaled without them.
+    """
+    types: dict[str, SampleType] = {}
+    for name, making in makings.items():
+        types[name] = making.type
+        if isinstance(making.type, Image) and annotations_of(schema, name):
+            types[name] = replace(making.type, max_side=None)
+    return types
 
 
 def _batches(view: RowSet) -> Iterator[dict[str, Any]]:
