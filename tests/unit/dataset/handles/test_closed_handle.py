@@ -1,3 +1,4 @@
+# pyright: basic
 """A closed handle: no changes, and what was read of it stays readable."""
 
 from collections.abc import Callable

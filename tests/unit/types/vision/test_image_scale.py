@@ -1,3 +1,5 @@
+# pyright: basic, reportAttributeAccessIssue=false, reportArgumentType=false
+# pyright: reportCallIssue=false, reportOptionalMemberAccess=false
 """Images with max_side and quality: what is kept, what is scaled down, what is refused."""
 
 from __future__ import annotations
