@@ -17,7 +17,7 @@ GROUP ?=
 
 # The groups of test-extras, and what each installs, in the versions of constraints/GROUP.txt and after torch where its tests
 # need that; they are in tests/extras/GROUP.
-EXTRAS := torch jax tf ray flwr media graphs lerobot trainers vision croissant notebook formats mcp onnx
+EXTRAS := torch jax tf ray flwr media graphs lerobot trainers vision croissant notebook formats mcp onnx trajectories
 EXTRAS_torch := torchdata
 EXTRAS_jax := jax orbax-checkpoint
 EXTRAS_tf := tensorflow-cpu google-crc32c
@@ -32,6 +32,7 @@ EXTRAS_croissant := mlcroissant pillow imagecodecs
 EXTRAS_notebook := anywidget
 EXTRAS_mcp := mcp
 EXTRAS_onnx := onnxruntime onnx
+EXTRAS_trajectories := gymnasium envpool minari[hdf5]
 EXTRAS_formats := h5py mosaicml-streaming litdata pillow imagecodecs
 TORCH_EXTRAS := torch ray graphs lerobot trainers vision formats
 
@@ -107,7 +108,7 @@ test-times: $(BIN)/python ## seconds of the default suite by room, held to tests
 	$(PYTEST_TWO) -p tests.tools.room_times --durations=30 $(ARGS)
 
 ifeq ($(GROUP),)
-test-extras: setup ## the tests with other libraries (GROUP=torch|jax|tf|ray|flwr|media|graphs|lerobot|trainers|vision|croissant|notebook|formats|mcp|onnx: in its own environment)
+test-extras: setup ## the tests with other libraries (GROUP=torch|jax|tf|ray|flwr|media|graphs|lerobot|trainers|vision|croissant|notebook|formats|mcp|onnx|trajectories: in its own environment)
 	@echo "groups that are tested in an environment of their own (make test-extras GROUP=…): $(EXTRAS); now what is installed in $(VENV)"
 	$(BIN)/python -m pytest -m extras $(ARGS)
 else ifeq ($(EXTRAS_$(GROUP)),)

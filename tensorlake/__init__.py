@@ -103,6 +103,7 @@ if TYPE_CHECKING:
         Video,
     )
     from tensorlake.versions import CollectionReport, ExpiryReport
+    from tensorlake.workloads import trajectories
     from tensorlake.workloads.inference import infer
 
     list = list_datasets  # noqa: A001 - users look for tl.list
@@ -206,6 +207,7 @@ _MODULES = {
     "errors": "tensorlake.errors",
     "ingest": "tensorlake.ingest",
     "testing": "tensorlake.testing",
+    "trajectories": "tensorlake.workloads.trajectories",
 }
 
 __all__ = [
@@ -290,6 +292,7 @@ __all__ = [
     "run",
     "runs",
     "set_link_credentials",
+    "trajectories",
     "udf",
 ]
 # Not "list" and "open": a star import would replace the builtins.
