@@ -73,7 +73,6 @@ def test_rows_are_steps_without_those_that_only_reset(tmp_path):
 
 
 def test_blocks_of_any_length_write_the_same_rows(tmp_path, monkeypatch):
-    from tensorlake.workloads import trajectories
 
     def rows(name):
         ds = tl.trajectories.record(Counting(), str(tmp_path / name), steps=40, seed=4)
@@ -81,7 +80,7 @@ def test_blocks_of_any_length_write_the_same_rows(tmp_path, monkeypatch):
         return table.drop(columns=["observation", "last_observation"])
 
     whole = rows("whole.tl")
-    monkeypatch.setattr(trajectories, "BLOCK_STEPS", 3)
+    monkeypatch.setattr("tensorlake.workloads.trajectories.recorder.BLOCK_STEPS", 3)
 
     assert rows("small.tl").equals(whole)
 
