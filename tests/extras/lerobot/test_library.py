@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -92,3 +94,61 @@ def test_what_is_written_is_read_by_the_library(recorded: Any, tmp_path: Path) -
         for kind in ("min", "max", "mean", "std"):
             own, theirs = back.meta.stats[name][kind], recorded.meta.stats[name][kind]
             assert np.allclose(own, theirs, atol=1e-5), (name, kind)
+
+
+def test_items_are_those_of_the_library(recorded: Any, tmp_path: Path) -> None:
+    from tensorlake.compat.lerobot import LeRobotDataset
+
+    deltas = {"action": [-1 / FPS, 0, 2 / FPS], "observation.images.top": [-1 / FPS, 0]}
+    tl.ingest.lerobot(recorded.root, str(tmp_path / "in.tl")).close()
+    theirs = library.LeRobotDataset("own/set", root=recorded.root, delta_timestamps=deltas)
+    ours = LeRobotDataset(str(tmp_path / "in.tl"), delta_timestamps=deltas)
+
+    assert len(ours) == len(theirs)
+    assert ours.meta.features == theirs.meta.features | {
+        "observation.images.top": ours.meta.features["observation.images.top"]
+    }
+    for at in range(len(ours)):
+        own, other = ours[at], theirs[at]
+        assert own.keys() == other.keys()
+        for name, value in other.items():
+            if isinstance(value, str):
+                assert own[name] == value
+                continue
+            assert (own[name].dtype, own[name].shape) == (value.dtype, value.shape)
+            assert torch.allclose(own[name].float(), value.float(), atol=2 / 255), name
+
+
+def test_the_training_script_of_the_library_runs(recorded: Any, tmp_path: Path) -> None:
+    tl.ingest.lerobot(recorded.root, str(tmp_path / "in.tl")).close()
+    arguments = {
+        "dataset.repo_id": tmp_path / "in.tl",
+        "output_dir": tmp_path / "run",
+        "batch_size": 2,
+        "steps": 2,
+        "log_freq": 1,
+        "num_workers": 1,
+        "save_checkpoint": "false",
+        "wandb.enable": "false",
+        "policy.type": "act",
+        "policy.device": "cpu",
+        "policy.push_to_hub": "false",
+        "policy.pretrained_backbone_weights": "null",
+        "policy.dim_model": 32,
+        "policy.dim_feedforward": 32,
+        "policy.n_heads": 2,
+        "policy.n_encoder_layers": 1,
+        "policy.chunk_size": 4,
+        "policy.n_action_steps": 4,
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "tensorlake.compat.lerobot"]
+        + [f"--{name}={value}" for name, value in arguments.items()],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "End of training" in done.stderr + done.stdout

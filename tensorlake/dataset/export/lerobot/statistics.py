@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Statistics", "pixel_sample"]
+__all__ = ["FeatureStatistics", "pixel_sample"]
 
 QUANTILES = {"q01": 0.01, "q10": 0.1, "q50": 0.5, "q90": 0.9, "q99": 0.99}
 
@@ -33,7 +33,7 @@ def pixel_sample(count: int) -> Sequence[int]:
     )
 
 
-class Statistics:
+class FeatureStatistics:
     """Statistics of values, which can be merged with those of other values.
 
     Attributes:
@@ -47,19 +47,19 @@ class Statistics:
         self._values: list[np.ndarray] = []
 
     @classmethod
-    def of_images(cls) -> Statistics:
+    def of_images(cls) -> FeatureStatistics:
         """Return the statistics of no image."""
         return cls(is_of_images=True)
 
     @classmethod
-    def of_values(cls, values: np.ndarray) -> Statistics:
+    def of_values(cls, values: np.ndarray) -> FeatureStatistics:
         """Return the statistics of values, along the first axis."""
         made = cls(is_of_images=False)
         made._values.append(values)
         return made
 
     @classmethod
-    def like(cls, other: Statistics) -> Statistics:
+    def like(cls, other: FeatureStatistics) -> FeatureStatistics:
         """Return the statistics of nothing, to merge others of this kind into."""
         return cls(is_of_images=other.is_of_images)
 
@@ -71,7 +71,7 @@ class Statistics:
                 pixels[:, :, channel].reshape(-1), minlength=LEVELS
             )
 
-    def merge(self, other: Statistics) -> None:
+    def merge(self, other: FeatureStatistics) -> None:
         """Add what others counted."""
         self._levels += other._levels
         self._images += other._images
