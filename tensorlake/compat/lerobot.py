@@ -18,17 +18,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorlake.dataset import Dataset, View, exists, open_dataset
-from tensorlake.dataset.export.lerobot import (
+from tensorlake.dataset import (
+    Dataset,
     EpisodeSteps,
     FeatureStatistics,
+    View,
     episode_steps,
+    exists,
+    open_dataset,
     pixel_sample,
 )
 from tensorlake.errors import InvalidInputError, MissingExtraError, missing_extra, shown
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.export.lerobot import Column
+    from tensorlake.dataset import FeatureColumn
 
 __all__ = ["LeRobotDataset", "LeRobotDatasetMetadata", "train"]
 
@@ -345,7 +348,7 @@ class LeRobotDataset:
         names = [name for name in self.meta.features if name not in readers]
         return {**readers, **{name: partial(self._number, name) for name in names}}
 
-    def _column(self, column: Column, steps: np.ndarray) -> Any:
+    def _column(self, column: FeatureColumn, steps: np.ndarray) -> Any:
         torch, positions = _torch(), self._positions[steps]
         if column.is_camera:
             frames = np.stack(self._steps.frames(column, positions))

@@ -17,6 +17,13 @@ from tensorlake.dataset.display.viewer import check_server_is_installed, check_v
 from tensorlake.dataset.export.arrays.layout import TYPE_ATTRIBUTE
 from tensorlake.dataset.export.files import TYPES_FILE, leads_outside
 from tensorlake.dataset.export.headers import stage_header
+from tensorlake.dataset.export.lerobot import (
+    EpisodeSteps,
+    FeatureColumn,
+    FeatureStatistics,
+    episode_steps,
+    pixel_sample,
+)
 from tensorlake.dataset.export.records.litdata import LITDATA_DTYPES
 from tensorlake.dataset.export.records.tfrecord import SHAPE_FEATURE, masked_crc
 from tensorlake.dataset.handles.dataset import Dataset, Diff, Updated, View
@@ -112,6 +119,9 @@ __all__ = [
     "Diff",
     "Disputed",
     "Entries",
+    "EpisodeSteps",
+    "FeatureColumn",
+    "FeatureStatistics",
     "Found",
     "Group",
     "IngestReport",
@@ -156,6 +166,7 @@ __all__ = [
     "create",
     "delete",
     "duplicates_of",
+    "episode_steps",
     "exists",
     "explain_inside",
     "extend_rows",
@@ -180,6 +191,7 @@ __all__ = [
     "next_row_ids",
     "note_condition",
     "open_dataset",
+    "pixel_sample",
     "query_inside",
     "replay_inside",
     "row_ids_of",

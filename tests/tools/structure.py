@@ -33,6 +33,7 @@ PACKAGES = {
 }
 MAX_ENTRIES = 15
 LISTS = {
+    "tensorlake": "rooms",
     "tensorlake/cli/commands": "commands",
     "tensorlake/types/base": "what types share",
     "tensorlake/types/vision": "sample types",

@@ -26,7 +26,7 @@ from tensorlake.types import ClassLabel, Image, Json, SampleType, Text, Timestam
 if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
 
-__all__ = ["Column", "Episode", "EpisodeSteps", "episode_steps"]
+__all__ = ["Episode", "EpisodeSteps", "FeatureColumn", "episode_steps"]
 
 NUMBERED = {
     "timestamp": "float32",
@@ -42,7 +42,7 @@ _NEXT = frozenset(("reward", "done", "success", "terminated", "truncated"))
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class FeatureColumn:
     """A tensor, and the feature that it becomes.
 
     Attributes:
@@ -109,13 +109,13 @@ class EpisodeSteps:
     view: RowSet
     fps: float
     robot: str | None
-    columns: Sequence[Column]
+    columns: Sequence[FeatureColumn]
     episodes: Sequence[Episode]
     tasks: Sequence[str]
     task_numbers: np.ndarray = field(repr=False)
 
     @cached_property
-    def cameras(self) -> list[Column]:
+    def cameras(self) -> list[FeatureColumn]:
         """Features whose values are frames."""
         return [one for one in self.columns if one.is_camera]
 
@@ -160,13 +160,13 @@ class EpisodeSteps:
             "task_index": self.task_numbers[episode.positions],
         }
 
-    def values(self, column: Column, positions: np.ndarray) -> Any:
+    def values(self, column: FeatureColumn, positions: np.ndarray) -> Any:
         """Read values of a feature: an array (steps, …), or a list of texts."""
         read = self.view.read(column.tensor, positions)
         present = column.type.present(read, tensor=column.tensor)
         return [str(one) for one in present] if column.dtype == "string" else np.asarray(present)
 
-    def frames(self, column: Column, positions: np.ndarray) -> list[np.ndarray]:
+    def frames(self, column: FeatureColumn, positions: np.ndarray) -> list[np.ndarray]:
         """Read frames of a camera, each uint8 (height, width, 3).
 
         Raises:
@@ -277,7 +277,7 @@ def _tasks(
 
 def _column(
     view: RowSet, tensor: str, kind: SampleType, known: Mapping[str, Any], cameras: int
-) -> Column:
+) -> FeatureColumn:
     """Return the feature of a tensor: as it was ingested, or else named as the library names it."""
     name = str(known.get("name") or _feature_name(tensor, kind, cameras))
     if isinstance(kind, Image):
@@ -285,12 +285,12 @@ def _column(
         height, width, channels = (*first.shape, 1)[:3]
         if channels not in {1, 3, 4} or first.dtype != np.uint8:
             raise _unsupported(tensor, kind)
-        return Column(tensor, kind, name, "video", (height, width, 3), None)
+        return FeatureColumn(tensor, kind, name, "video", (height, width, 3), None)
     names = known.get("names")
     if isinstance(kind, Text):
-        return Column(tensor, kind, name, "string", (1,), names)
+        return FeatureColumn(tensor, kind, name, "string", (1,), names)
     if isinstance(kind, ClassLabel) and not kind.is_many:
-        return Column(tensor, kind, name, "string", (1,), names)
+        return FeatureColumn(tensor, kind, name, "string", (1,), names)
     is_plain = kind.dtype is not None and kind.dtype.kind in "biuf" and not kind.is_media
     if (
         not is_plain
@@ -300,7 +300,7 @@ def _column(
     ):
         raise _unsupported(tensor, kind)
     shape = tuple(one or 0 for one in kind.shape) or (1,)
-    return Column(tensor, kind, name, kind.dtype.name, shape, names)
+    return FeatureColumn(tensor, kind, name, kind.dtype.name, shape, names)
 
 
 def _feature_name(tensor: str, kind: SampleType, cameras: int) -> str:

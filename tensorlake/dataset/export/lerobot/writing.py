@@ -20,7 +20,7 @@ import numpy as np
 
 from tensorlake.dataset.export.files import new_folder
 from tensorlake.dataset.export.lerobot.statistics import FeatureStatistics, pixel_sample
-from tensorlake.dataset.export.lerobot.steps import Column, EpisodeSteps, episode_steps
+from tensorlake.dataset.export.lerobot.steps import EpisodeSteps, FeatureColumn, episode_steps
 from tensorlake.errors import InvalidInputError, shown
 from tensorlake.types import (
     VideoCodec,
@@ -113,7 +113,7 @@ def _write_videos(steps: EpisodeSteps, folder: Path, codec: VideoCodec) -> Itera
 
 
 def _frames(
-    steps: EpisodeSteps, column: Column, positions: np.ndarray, sampled: FeatureStatistics
+    steps: EpisodeSteps, column: FeatureColumn, positions: np.ndarray, sampled: FeatureStatistics
 ) -> Iterator[np.ndarray]:
     """Read the frames of an episode, and count the pixels of some."""
     chosen = {*pixel_sample(len(positions))}
