@@ -206,6 +206,7 @@ _MODULES = {
     "decode": "tensorlake.loader.decode",
     "errors": "tensorlake.errors",
     "ingest": "tensorlake.ingest",
+    "ray": "tensorlake.workloads.ray",
     "testing": "tensorlake.testing",
     "trajectories": "tensorlake.workloads.trajectories",
 }
