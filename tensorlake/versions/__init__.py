@@ -3,7 +3,7 @@
 from tensorlake.versions.admission.entry import Offer, admitted_entry
 from tensorlake.versions.admission.tag import TagOffer, check_tag_admitted
 from tensorlake.versions.copy.copy import Copied, copy_dataset
-from tensorlake.versions.copy.fork import absorb_bases, fork_dataset
+from tensorlake.versions.copy.fork import absorb_bases, base_tagged, fork_dataset, warn_untagged
 from tensorlake.versions.log.entries import (
     author,
     authored_by,
@@ -40,7 +40,7 @@ from tensorlake.versions.maintenance.optimize import Optimized, TensorOptimized,
 from tensorlake.versions.maintenance.plan import small_chunks, stored_chunks
 from tensorlake.versions.maintenance.sort import Begun, recluster
 from tensorlake.versions.maintenance.tail import COMPACTED_EVERY, compact_in_background
-from tensorlake.versions.merge.base import Version, version_at
+from tensorlake.versions.merge.base import Version, version_at, version_of_base
 from tensorlake.versions.merge.conflicts import describe_conflicts, merge_conflict_error
 from tensorlake.versions.merge.merge import MergeOutcome, merge_branch
 from tensorlake.versions.merge.plan import DisputedCells, DisputedRows, MergePlan, MergeRequest
@@ -169,6 +169,7 @@ __all__ = [
     "admitted_entry",
     "author",
     "authored_by",
+    "base_tagged",
     "check_dataset",
     "check_free_name",
     "check_tag_admitted",
@@ -243,5 +244,7 @@ __all__ = [
     "time_of",
     "union",
     "version_at",
+    "version_of_base",
+    "warn_untagged",
     "what_remains",
 ]

@@ -233,6 +233,7 @@ class Dataset(Rows):
     follow = versioned.follow
     tag, delete_tag = versioned.tag, versioned.delete_tag
     merge = versioned.merge
+    pull = versioned.pull
     restore = versioned.restore
     revert = versioned.revert
     delete_branch = versioned.delete_branch

@@ -33,6 +33,7 @@ __all__ = [
     "graph",
     "log",
     "merge",
+    "pull",
     "restore",
     "revert",
     "tag",
@@ -244,6 +245,50 @@ def merge(  # noqa: D417 - a method: self
     return merging.merge(
         self.__session__, name, on_conflict=on_conflict, tensors=tensors, dry_run=dry_run
     )
+
+
+def pull(  # noqa: D417 - a method: self
+    self: HasSession,
+    version: str | dt.datetime | None = None,
+    on_conflict: OnConflict = "error",
+    *,
+    dry_run: bool = False,
+) -> MergeReport:
+    """Merge a newer version of the base of a fork into this handle's branch, and publish it.
+
+    It is a merge as of two branches, from the version of the base that the branch contains: rows
+    that the base added come after ours. No chunk is copied; the version is tagged in the base where
+    that can be written.
+
+    Args:
+        version: The base's version; None: the newest of the branch that was forked.
+        on_conflict: As of `merge`.
+        dry_run: Only report what would happen, conflicts included.
+
+    Raises:
+        ConflictError: Both changed the same cells, and ``on_conflict="error"``; nothing was
+            published.
+        DatasetNotFoundError: The base is gone.
+        InvalidInputError: The branch has no base.
+        UncommittedChangesError: There are staged changes.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> base = tl.create("memory://doc-pull-base", {"x": "int64"})
+        >>> base.extend({"x": [1, 2, 3]})
+        >>> _ = base.commit("three")
+        >>> ds = tl.fork("memory://doc-pull-base", "memory://doc-pull")
+        >>> ds["x"][1] = 20
+        >>> _ = ds.commit("corrected")
+        >>> base.append({"x": 4})
+        >>> _ = base.commit("four")
+        >>> ds.pull()
+        main@1 + main@2 of memory://doc-pull-base → main@2   (from main@1 of memory://doc-pull-base)
+         1 row added
+        >>> ds["x"][:], ds.bases[0].version
+        (array([ 1, 20,  3,  4]), 'main@2')
+    """
+    return merging.pull(self.__session__, version, on_conflict=on_conflict, dry_run=dry_run)
 
 
 def restore(self: HasSession, version: str | dt.datetime) -> Commit:

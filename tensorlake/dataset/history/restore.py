@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.dataset.core.session import Session
+from tensorlake.dataset.history.cells import Cells, with_codes
 from tensorlake.dataset.history.commit import Commit
-from tensorlake.dataset.history.merge import Cells, with_codes
 from tensorlake.dataset.history.versions import resolved
 from tensorlake.dataset.write.rewrite import edits_for
 from tensorlake.errors import (

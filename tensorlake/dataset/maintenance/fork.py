@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import warnings
 from collections.abc import Mapping
 from functools import partial
 from os import PathLike
@@ -16,11 +15,10 @@ from tensorlake.errors import (
     ReadOnlyError,
     UncommittedChangesError,
     UnsupportedStoreError,
-    UntaggedBaseWarning,
 )
 from tensorlake.quantities import human_nbytes, plural
 from tensorlake.storage import LinkStore, is_lake_url, open_store, place_text, runtime
-from tensorlake.versions import absorb_bases, fork_dataset
+from tensorlake.versions import absorb_bases, fork_dataset, warn_untagged
 
 __all__ = ["absorb", "make_fork"]
 
@@ -45,14 +43,7 @@ def make_fork(
     place = links.stored_url(_whole(base))
     made = runtime.run(fork_dataset(links.dataset(place), place, store, version))
     if made.tag is None:
-        warnings.warn(
-            f"the base {place!r} cannot be written, so no tag keeps {made.entry.bases[0].version}"
-            f" there: its owner may delete what the fork {store.url!r} reads"
-            "\nask the owner to tag the version; or copy the base's data into the fork:"
-            " ds.absorb()",
-            UntaggedBaseWarning,
-            stacklevel=3,
-        )
+        warn_untagged(made.entry.bases[0], store.url)
 
 
 def absorb(session: Session, *, progress: bool | None = None) -> int:

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from tensorlake.errors import (
@@ -21,6 +23,7 @@ from tensorlake.errors import (
     InvalidInputError,
     StorageError,
     UnsupportedError,
+    UntaggedBaseWarning,
 )
 from tensorlake.format import (
     DESCRIPTOR,
@@ -38,17 +41,26 @@ from tensorlake.versions.log.entries import author, fence_of, time_in
 from tensorlake.versions.log.log import BranchLog
 from tensorlake.versions.log.put_once import put_surely
 from tensorlake.versions.log.state import State, state_of
+from tensorlake.versions.merge.base import Version
 from tensorlake.versions.packs.copy import PacksCopied, copy_packs, sizes_of
 from tensorlake.versions.packs.reader import PackReader
 from tensorlake.versions.packs.writer import PackStage
 from tensorlake.versions.refs.copy_claim import unfinished
 from tensorlake.versions.refs.create import read_descriptor
 from tensorlake.versions.refs.descriptors import put_second
-from tensorlake.versions.refs.refs import commit_under, create_tag, refuse_forgotten, resolve
+from tensorlake.versions.refs.refs import (
+    Tag,
+    commit_under,
+    create_tag,
+    refuse_forgotten,
+    resolve,
+)
+from tensorlake.versions.refs.registry import withdraw
 from tensorlake.versions.transaction.publish import Draft, Publication, publish
 
-__all__ = ["Forked", "absorb_bases", "fork_dataset"]
+__all__ = ["Forked", "absorb_bases", "base_tagged", "fork_dataset", "warn_untagged"]
 
+FORK_TAG = "fork-"
 READ_ONLY = (AccessError, StorageError, UnsupportedError)
 
 
@@ -93,12 +105,12 @@ async def fork_dataset(
         raise InvalidInputError(leftovers, dataset=target.url)
     else:
         await put_second(target, made)
-    tag = await _tagged(base, f"fork-{made.id}", source, branch)
+    tag = await _tagged(base, f"{FORK_TAG}{made.id}", source, branch)
     origin = Base(descriptor.id, url, branch, source.seq, source.digest)
     published = await BranchLog(target, MAIN).publish(await _first_entry(target, source, origin))
     if not isinstance(published, Entry):
         raise _exists(target)
-    return Forked(published, tag)
+    return Forked(published, None if tag is None else tag.name)
 
 
 async def _source(base: Store, version: str | dt.datetime | None) -> tuple[Descriptor, Entry, str]:
@@ -145,12 +157,44 @@ async def _first_entry(target: Store, source: Entry, origin: Base) -> Entry:
     )
 
 
-async def _tagged(base: Store, name: str, source: Entry, branch: str) -> str | None:
+async def _tagged(base: Store, name: str, source: Entry, branch: str) -> Tag | None:
     """Tag the base's version; None where the base cannot be written."""
     try:
-        return (await create_tag(base, name, source, branch, is_random=True)).name
+        return await create_tag(base, name, source, branch, is_random=True)
     except READ_ONLY:
         return None
+
+
+@contextmanager
+def base_tagged(packs: PackReader, version: Version) -> Generator[None]:
+    """Keep a version of a base by a tag there, while it is merged into the fork and from then on.
+
+    Warns where the base cannot be written. The tag goes if the merge fails.
+    """
+    assert version.origin is not None, "it is a version of a base"
+    store = packs.places.base_store(version.origin)
+    name = f"{FORK_TAG}{new_txid()}"
+    tag = runtime.run(_tagged(store, name, version.entry, version.branch))
+    if tag is None:
+        warn_untagged(version.origin, packs.store.url)
+    try:
+        yield
+    except BaseException:
+        if tag is not None:
+            runtime.run(withdraw(store, tag.name, txid=tag.txid))
+        raise
+
+
+def warn_untagged(base: Base, url: str) -> None:
+    """Warn that the owner of a base may delete what a fork reads."""
+    warnings.warn(
+        f"the base {base.url!r} cannot be written, so no tag keeps {base.version}"
+        f" there: its owner may delete what the fork {url!r} reads"
+        "\nask the owner to tag the version; or copy the base's data into the fork:"
+        " ds.absorb()",
+        UntaggedBaseWarning,
+        stacklevel=3,
+    )
 
 
 def absorb_bases(

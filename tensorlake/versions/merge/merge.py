@@ -10,7 +10,8 @@ it would become shorter. A merge that loses a race is planned again on the new h
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -21,6 +22,7 @@ import numpy.typing as npt
 
 from tensorlake.format import (
     NO_TXID,
+    Base,
     Changes,
     Entry,
     Extents,
@@ -37,12 +39,19 @@ from tensorlake.format import (
     select_ranges,
     tree,
 )
-from tensorlake.storage import runtime
+from tensorlake.storage import Store, runtime
 from tensorlake.types import take
 from tensorlake.versions.log.entries import fence_of
 from tensorlake.versions.log.log import BranchLog
 from tensorlake.versions.log.state import ExtentRoot, Published, State
-from tensorlake.versions.merge.base import Version, contains, merge_bases, version_at, was_reordered
+from tensorlake.versions.merge.base import (
+    Version,
+    contains,
+    merge_bases,
+    vector_of,
+    version_at,
+    was_reordered,
+)
 from tensorlake.versions.merge.conflicts import merge_conflict_error
 from tensorlake.versions.merge.derived import FreshRows, fresh_after, merged_cells
 from tensorlake.versions.merge.plan import MergePlan, MergeRequest
@@ -101,6 +110,7 @@ def merge_branch(
     head: Entry,
     message: str,
     dry_run: bool = False,
+    hold: Callable[[], AbstractContextManager[None]] | None = None,
 ) -> MergeOutcome:
     """Merge a version into a branch and publish the result.
 
@@ -113,6 +123,7 @@ def merge_branch(
         head: An entry of the branch, not older than the caller's version.
         message: Message of the commit.
         dry_run: Only report the outcome, including conflicts.
+        hold: Keeps theirs, a version of a base, while it is merged; None pins it in the dataset.
 
     Raises:
         ConflictError: Both changed the same cells, rows or schema, without a decision; nothing was
@@ -125,7 +136,7 @@ def merge_branch(
         outcome, _ = merging.prepare(head, PackStage(log.store), refuse=False)
         return outcome
     ours = runtime.run(version_at(log.store, log.branch, head, packs))
-    if contains(ours.vector, theirs.branch, theirs.entry.seq):
+    if contains(ours.vector, theirs.key, theirs.entry.seq):
         return MergeOutcome("nothing", ours, theirs)
     stage = PackStage(log.store)
     packs.attach(stage)
@@ -137,7 +148,10 @@ def merge_branch(
         outcomes.append(outcome)
         return draft
 
-    with holding(log.store, theirs.branch, theirs.entry, txid=stage.txid) as pin:
+    held = (
+        holding(log.store, theirs.branch, theirs.entry, txid=stage.txid) if hold is None else hold()
+    )
+    with held as pin:
         work = Publication(log, packs, stage, began_at_fence=fence_of(head).t, pin=pin)
         ended = publish(work, head, prepare)
     return replace(outcomes[-1], published=ended.published if ended.is_published else None)
@@ -158,9 +172,9 @@ class _Merging:
         """Plan the merge into a head; None if there is nothing to do."""
         store, theirs = self.log.store, self.theirs
         ours = runtime.run(version_at(store, self.log.branch, head, self.packs))
-        if contains(ours.vector, theirs.branch, theirs.entry.seq):
+        if contains(ours.vector, theirs.key, theirs.entry.seq):
             return MergeOutcome("nothing", ours, theirs), None
-        if self.request.tensors is None and contains(theirs.vector, ours.branch, ours.entry.seq):
+        if self.request.tensors is None and contains(theirs.vector, ours.key, ours.entry.seq):
             outcome = MergeOutcome("fast-forward", ours, theirs, (ours,))
             draft = self._draft(ours, self._taking_over(ours), Changes(rewrite=True))
             return outcome, draft
@@ -174,7 +188,9 @@ class _Merging:
             sides[theirs.name],
             self.request,
             cells=self.cells,
-            was_reordered=lambda base, side: runtime.run(was_reordered(store, base, side)),
+            was_reordered=lambda base, side: runtime.run(
+                was_reordered(self._store_of(side), base, side)
+            ),
         )
         is_refused = not self._is_decided(plan)
         if refuse and is_refused:
@@ -197,6 +213,10 @@ class _Merging:
         )
         return outcome, replace(draft, verify=verify)
 
+    def _store_of(self, version: Version) -> Store:
+        origin = version.origin
+        return self.log.store if origin is None else self.packs.places.base_store(origin)
+
     def _taking_over(self, ours: Version) -> Any:
         async def build(sink: PageSink) -> State:
             return await content_of(self.theirs.state, ours.state, self.packs.pages, sink)
@@ -206,9 +226,9 @@ class _Merging:
     def _draft(self, ours: Version, build: Any, changes: Changes) -> Draft:
         mine, other = ours.entry, self.theirs.entry
         members: dict[str, Any] = {"message": self.message, "changes": changes}
-        if self.request.tensors is None:
+        if self.request.tensors is None and self.theirs.origin is None:
             merged = dict(mine.merged)
-            for branch, seq in self.theirs.vector.items():
+            for branch, seq in vector_of(self.theirs.branch, other).items():
                 if branch != ours.branch:
                     merged[branch] = max(seq, merged.get(branch, -1))
             members |= {
@@ -218,7 +238,7 @@ class _Merging:
                     Parent(self.theirs.branch, other.seq, other.digest),
                 ),
             }
-        return Draft(build, members | _with_theirs(mine, other))
+        return Draft(build, members | _with_theirs(mine, self.theirs))
 
     def _is_decided(self, plan: MergePlan) -> bool:
         """Return whether every conflict, if any, is decided."""
@@ -239,17 +259,28 @@ class _Merging:
         return all(id_ in decided for rows in plan.disputed_rows for id_ in rows.ids)
 
 
-def _with_theirs(mine: Entry, other: Entry) -> dict[str, Any]:
+def _with_theirs(mine: Entry, theirs: Version) -> dict[str, Any]:
     """Return the features and sizes that the result has because it references theirs' chunks."""
+    other = theirs.entry
     read = dict.fromkeys((*mine.features.read, *other.features.read))
     write = dict.fromkeys((*mine.features.write, *other.features.write))
     return {
         "features": Features(tuple(read), tuple(write)),
-        "bases": tuple(dict.fromkeys((*mine.bases, *other.bases))),
+        "bases": _bases(mine.bases, other.bases, theirs.origin),
         "packs": PackTotals(
             max(mine.packs.count, other.packs.count), max(mine.packs.nbytes, other.packs.nbytes)
         ),
     }
+
+
+def _bases(mine: Sequence[Base], others: Sequence[Base], origin: Base | None) -> tuple[Base, ...]:
+    """Return the bases of both sides, with the newest version of each branch that one contains."""
+    newest: dict[tuple[str, str, str], Base] = {}
+    for base in (*mine, *others, *(() if origin is None else (origin,))):
+        key = base.id, base.branch, base.url
+        if key not in newest or base.seq > newest[key].seq:
+            newest[key] = base
+    return tuple(newest.values())
 
 
 def _changed(plan: MergePlan) -> dict[str, Int64Array]:

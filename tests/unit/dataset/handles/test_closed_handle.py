@@ -45,6 +45,7 @@ CHANGES: dict[str, Callable[[tl.Dataset], Any]] = {
     "map": lambda ds: ds.map(lambda row: {"x": row["x"]}, schema={"x": "int64"}),
     "merge": lambda ds: ds.merge("side"),
     "optimize": lambda ds: ds.optimize(progress=False),
+    "pull": lambda ds: ds.pull(),
     "refresh": lambda ds: ds.refresh(),
     "refresh_copy": lambda ds: ds.refresh_copy(),
     "rename_tensor": lambda ds: ds.rename_tensor("x", "z"),
@@ -105,7 +106,7 @@ ENDS = {"close", "discard"}
 
 
 @pytest.fixture
-def closed(tmp_path):
+def closed(tmp_path: Any):
     """A closed handle of a dataset with a branch and a tag."""
     with tl.create(
         f"memory://closed-{tmp_path.name}", {"x": "int64", "label": tl.ClassLabel(["a", "b"])}
@@ -119,7 +120,7 @@ def closed(tmp_path):
 
 
 @pytest.mark.parametrize("call", CHANGES)
-def test_a_closed_handle_takes_no_change(closed, call):
+def test_a_closed_handle_takes_no_change(closed: Any, call: Any):
     with pytest.raises(InvalidStateError, match=CLOSED):
         CHANGES[call](closed)
     with tl.open(closed.url) as now:
@@ -137,7 +138,7 @@ def test_every_public_name_of_a_dataset_was_thought_of():
     assert public - exports - READS - ENDS == {name for name in CHANGES if name.isidentifier()}
 
 
-def test_a_closed_handle_stays_readable(closed):
+def test_a_closed_handle_stays_readable(closed: Any):
     view = closed.query("WHERE x > 1")
     assert closed["x"][:].tolist() == [1, 2, 3]
     assert view["x"][:].tolist() == [2, 3]
