@@ -291,7 +291,7 @@ def _bases_fault(entry: Entry, before: Entry, sources: Sequence[Entry]) -> str |
     known = {base for one in sources for base in one.bases}
     if not set(before.bases) <= set(entry.bases) <= known:
         return (
-            "its bases are not those of the versions that it is based on; a fork is made, and"
+            "its bases are not those of the versions that it is based on; a fork is made, pulls and"
             " absorbs its base, with direct access to the lake's storage"
         )
     return None
