@@ -232,10 +232,8 @@ class Dataset(Rows):
     graph = versioned.graph
     follow = versioned.follow
     tag, delete_tag = versioned.tag, versioned.delete_tag
-    merge = versioned.merge
-    pull = versioned.pull
-    restore = versioned.restore
-    revert = versioned.revert
+    merge, pull = versioned.merge, versioned.pull
+    restore, revert = versioned.restore, versioned.revert
     delete_branch = versioned.delete_branch
 
     # Runs
