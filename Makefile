@@ -33,7 +33,7 @@ EXTRAS_notebook := anywidget
 EXTRAS_mcp := mcp
 EXTRAS_onnx := onnxruntime onnx
 EXTRAS_trajectories := gymnasium envpool minari[hdf5]
-EXTRAS_formats := h5py mosaicml-streaming litdata pillow imagecodecs
+EXTRAS_formats := h5py mosaicml-streaming litdata pylance pillow imagecodecs
 TORCH_EXTRAS := torch ray graphs lerobot trainers vision formats
 
 BIN := $(VENV)/bin

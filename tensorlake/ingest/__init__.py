@@ -29,9 +29,11 @@ from tensorlake.ingest.records.mds import mds
 from tensorlake.ingest.records.tfrecord import tfrecord
 from tensorlake.ingest.tables.arrow import arrow, parquet
 from tensorlake.ingest.tables.json_lines import jsonl
+from tensorlake.ingest.tables.lance import lance
 from tensorlake.ingest.tables.text import csv
 from tensorlake.ingest.tables.texts import texts
 from tensorlake.ingest.vision.coco import coco
+from tensorlake.ingest.vision.coco_panoptic import coco_panoptic
 from tensorlake.ingest.vision.folders import images
 from tensorlake.ingest.vision.kitti import kitti
 from tensorlake.ingest.vision.voc import voc
@@ -45,6 +47,7 @@ __all__ = [
     "arrow",
     "audio",
     "coco",
+    "coco_panoptic",
     "csv",
     "dicom",
     "hdf5",
@@ -53,6 +56,7 @@ __all__ = [
     "images",
     "jsonl",
     "kitti",
+    "lance",
     "lerobot",
     "litdata",
     "mds",
@@ -76,7 +80,7 @@ _AS_TORCH_DATASET = (
     "read the files it was made from, or a torch dataset: tl.ingest.torch(dataset, url)"
 )
 _LATER = {
-    **dict.fromkeys(("deeplake", "lance"), _AS_TABLE),
+    "deeplake": _AS_TABLE,
     "ffcv": _AS_TORCH_DATASET,
     "pack": "rows of one length are packed when they are read: ds.torch(collate=…)",
 }

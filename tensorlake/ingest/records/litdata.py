@@ -30,7 +30,6 @@ from tensorlake.ingest.records.shards import (
     ingest_shards,
     read_index,
     shard_path,
-    written_types,
 )
 from tensorlake.ingest.records.values import PIL_MODES, array_of, number_of, pil_pixels
 from tensorlake.storage import public_url
@@ -103,26 +102,17 @@ def litdata(
         raise InvalidInputError(message, src=place) from error
     is_tokens = config.get("item_loader") == "TokensLoader"
     reader = ShardReader(files, [None] * len(formats), () if is_tokens else range(len(formats)))
-    first = next((next(reader.rows(one, 0, 1)) for one in chunks if one.rows), "no rows")
-    written = written_types(folder, files)
-    fields: dict[str, tuple[SampleType, Decoder]] = {}
-    for at, (name, text) in enumerate(zip(names, formats, strict=True)):
-        try:
-            kind, decode = _field(name, text, first[at] if not isinstance(first, str) else b"")
-        except ValueError as error:
-            if isinstance(error, InvalidInputError):
-                raise
-            raise InvalidInputError(f"{error}{_THEIRS}", tensor=name) from error
-        fields[name] = (written.get(name, kind), decode)
     return ingest_shards(
         "litdata",
-        [one for one in chunks if one.rows],
+        chunks,
         reader,
-        fields,
+        dict(zip(names, formats, strict=True)),
+        _field,
         dst,
         options,
         files=files,
         src=src,
+        folder=folder,
         schema=schema,
         key=key,
     )
@@ -190,6 +180,16 @@ def _leaves(tree: Any, path: str, depth: int) -> list[str]:
 
 
 def _field(name: str, text: str, first: bytes) -> tuple[SampleType, Decoder]:
+    """Return type and decoder of a leaf, as `_known_field`; an error where there are none."""
+    try:
+        return _known_field(name, text, first)
+    except InvalidInputError:
+        raise
+    except ValueError as error:
+        raise InvalidInputError(f"{error}{_THEIRS}", tensor=name) from error
+
+
+def _known_field(name: str, text: str, first: bytes) -> tuple[SampleType, Decoder]:
     """Return type and decoder of a leaf.
 
     Args:

@@ -25,7 +25,6 @@ from tensorlake.ingest.records.shards import (
     ingest_shards,
     read_index,
     shard_path,
-    written_types,
 )
 from tensorlake.ingest.records.values import PIL_MODES, array_of, number_of, pil_pixels
 from tensorlake.storage import public_url
@@ -114,21 +113,17 @@ def mds(
         )
     sizes = [size for _, _, size in columns[0]]
     reader = ShardReader(files, sizes, [at for at, size in enumerate(sizes) if size is None])
-    first = next((next(reader.rows(one, 0, 1)) for one in shards if one.rows), "there are no rows")
-    written = written_types(folder, files)
-    fields = {
-        name: _field(name, encoding, first[at] if not isinstance(first, str) else b"")
-        for at, (name, encoding, _) in enumerate(columns[0])
-    }
     return ingest_shards(
         "mds",
-        [one for one in shards if one.rows],
+        shards,
         reader,
-        {name: (written.get(name, kind), decode) for name, (kind, decode) in fields.items()},
+        {name: encoding for name, encoding, _ in columns[0]},
+        _field,
         dst,
         options,
         files=files,
         src=src,
+        folder=folder,
         schema=schema,
         key=key,
     )

@@ -247,12 +247,14 @@ def ingest_shards(
     kind: str,
     shards: Sequence[Shard],
     reader: ShardReader,
-    fields: Mapping[str, tuple[SampleType, Decoder]],
+    formats: Mapping[str, str],
+    field: Callable[[str, str, bytes], tuple[SampleType, Decoder]],
     dst: str | PathLike[str],
     options: IngestOptions,
     *,
     files: SourceFiles,
     src: object,
+    folder: str,
     schema: Mapping[str, Any] | None,
     key: str | None,
 ) -> Dataset:
@@ -262,14 +264,24 @@ def ingest_shards(
         kind: Name of the format.
         shards: The shards.
         reader: Reads them.
-        fields: Type and decoder of each field, in the order of the rows' fields.
+        formats: The encoding of each field, in the order of the rows' fields.
+        field: Returns type and decoder of a field, given its name, its encoding, and a value for
+            what the encoding leaves open; b"" if there is none.
         dst: Path or URL of the dataset.
         options: See `IngestOptions`.
         files: Opens files.
         src: The source, as given.
+        folder: Its folder, in which an export wrote the tensors' types.
         schema: Types in place of the fields' own.
         key: The field that names a row; None: rows are known by position.
     """
+    shards = [shard for shard in shards if shard.rows]
+    first = next(reader.rows(shards[0], 0, 1)) if shards else "there are no rows"
+    written = written_types(folder, files)
+    fields: dict[str, tuple[SampleType, Decoder]] = {}
+    for at, (name, encoding) in enumerate(formats.items()):
+        inferred, decode = field(name, encoding, b"" if isinstance(first, str) else first[at])
+        fields[name] = (written.get(name, inferred), decode)
     given = {name: as_type(one) for name, one in (schema or {}).items()}
     unknown = next((name for name in given if name not in fields), None)
     if unknown is not None:
