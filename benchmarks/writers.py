@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import http.client
+import json
+import re
 import resource
 import shutil
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -26,6 +34,9 @@ __all__ = ["BENCHMARKS"]
 WRITERS = 32
 COMMITS = 64
 """In all, by all writers."""
+
+APPENDS = 512
+"""In all, by all clients of a server."""
 
 BUCKET = "bucket"
 BATCH_NBYTES = 64 << 20
@@ -87,6 +98,78 @@ def many_writers(workspace: Workspace) -> Measurement:
     return _commits(workspace, WRITERS)
 
 
+def grouped_writers(workspace: Workspace) -> Measurement:
+    """Let clients of one server append rows to one branch; each waits for its answer."""
+    import tensorlake as tl
+    from tensorlake.testing import Conditions, latency_server
+
+    warm_up()
+    appends = APPENDS // 4 if workspace.is_quick else APPENDS
+    folder = workspace.scratch("grouped")
+    (folder / BUCKET).mkdir(parents=True)
+    failures: list[str] = []
+    with latency_server(folder) as server:
+        url, options = server.s3_url(BUCKET), server.storage_options
+        tl.create(f"{url}/writers.tl", {"x": "int64"}, storage_options=options).close()
+        start = threading.Barrier(WRITERS + 1)
+
+        def write(netloc: str, token: str, number: int) -> None:
+            connection = http.client.HTTPConnection(netloc, timeout=60)
+            headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+            body = json.dumps({"operations": [{"op": "append", "columns": {"x": [number]}}]})
+            start.wait()
+            for _ in range(appends // WRITERS):
+                connection.request("POST", "/v1/datasets/writers.tl/transactions", body, headers)
+                answer = connection.getresponse()
+                text = answer.read().decode()
+                if answer.status != http.HTTPStatus.OK:
+                    failures.append(text)
+
+        with _server(url, options) as (netloc, token):
+            threads = [
+                threading.Thread(target=write, args=(netloc, token, number))
+                for number in range(WRITERS)
+            ]
+            for thread in threads:
+                thread.start()
+            server.set_conditions(Conditions(latency_ms=LATENCY_MS))
+            server.reset()
+            with stopwatch() as watch:
+                start.wait()
+                for thread in threads:
+                    thread.join()
+            seen = server.counters()
+            server.set_conditions(Conditions())
+        if failures:
+            raise SystemExit(failures[0])
+        ds = tl.open(f"{url}/writers.tl", storage_options=options)
+        if len(ds) != appends // WRITERS * WRITERS:
+            raise SystemExit(f"{appends} rows were acknowledged, there are {len(ds)}")
+        facts = {
+            "appends a commit": len(ds) / (len(ds.log()) - 1),
+            "PUTs a commit": seen.put / len(ds),
+            "GETs a commit": seen.get / len(ds),
+        }
+        return Measurement(watch.seconds, len(ds), facts=facts)
+
+
+@contextmanager
+def _server(url: str, options: dict[str, str]) -> Generator[tuple[str, str]]:
+    """Serve a lake for writing, in a process of its own; yields ``host:port`` and a token."""
+    command = [sys.executable, "-m", "tensorlake_server", url, "--port", "0", "--write"]
+    for name, value in options.items():
+        command += ["--storage-option", f"{name}={value}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            found = re.search(r"http://\S+", process.stdout.readline())
+            assert found is not None, "the server did not start"
+            parts = urlsplit(found[0])
+            yield parts.netloc, parts.fragment.removeprefix("token=")
+        finally:
+            process.kill()
+
+
 def long_ingestion(workspace: Workspace) -> Measurement:
     """Stream random samples into a folder; how much memory the process ever took.
 
@@ -130,8 +213,12 @@ BENCHMARKS = (
         contenders=(
             Contender("one writer", one_writer),
             Contender(f"{WRITERS} writers, together", many_writers),
+            Contender(f"{WRITERS} clients of a server", grouped_writers),
         ),
-        goals=(Goal(f"{WRITERS} writers, together", "one writer", at_least=0.5),),
+        goals=(
+            Goal(f"{WRITERS} writers, together", "one writer", at_least=0.5),
+            Goal(f"{WRITERS} clients of a server", f"{WRITERS} writers, together", at_least=10),
+        ),
     ),
     Benchmark(
         name="ingest-memory",

@@ -266,6 +266,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--max-queries", type=int, help="that run at once")
     parser.add_argument("--max-queries-each", type=int, help="the same, per token")
+    parser.add_argument(
+        "--group-wait-s", type=float, help="that an append waits for others, to share a commit"
+    )
     parser.add_argument("--max-write-nbytes", type=int, help="of a body that brings rows")
     parser.add_argument("--max-page-nbytes", type=int, help="of the samples in one page of rows")
     parser.add_argument(

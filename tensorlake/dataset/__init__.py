@@ -46,6 +46,7 @@ from tensorlake.dataset.quality.duplicates import duplicates_of
 from tensorlake.dataset.quality.label_issues import label_issues_of
 from tensorlake.dataset.query.predicate import Predicate
 from tensorlake.dataset.query.udf import udf
+from tensorlake.dataset.remote.group_commit import Member, MemberOutcome, commit_members
 from tensorlake.dataset.remote.sandbox import (
     QueryLimits,
     complete_inside,
@@ -131,6 +132,8 @@ __all__ = [
     "Lists",
     "LoaderOptions",
     "Log",
+    "Member",
+    "MemberOutcome",
     "MemoryBlocks",
     "MergeConflict",
     "MergeReport",
@@ -160,6 +163,7 @@ __all__ = [
     "class_keys",
     "codec_of_files",
     "common_codec",
+    "commit_members",
     "complete_inside",
     "converted_rows",
     "copy",

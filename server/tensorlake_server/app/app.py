@@ -25,6 +25,7 @@ from tensorlake_server.bodies.thumbnails import Thumbnails
 from tensorlake_server.http.openapi import add_components, component
 from tensorlake_server.http.parameters import CHECKED
 from tensorlake_server.http.problems import PROBLEM_TYPE, Problem, add_problem_answers
+from tensorlake_server.lake.group_commits import GroupCommits
 from tensorlake_server.lake.lake import Lake
 from tensorlake_server.messages.changes import TransactionRequest
 from tensorlake_server.messages.messages import ProblemInfo, SessionRequest
@@ -115,6 +116,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.under_way = under_way
     app.state.lake = Lake(settings)
     app.state.heads = Heads(app.state.lake)
+    app.state.groups = GroupCommits(app.state.lake, settings.group_wait_s)
     app.state.readiness = Readiness(app.state.lake)
     app.state.streams = streams
     app.state.queries = Streams(settings.max_queries, most_each=settings.max_queries_each)

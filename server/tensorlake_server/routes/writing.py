@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, assert_never
 from fastapi import APIRouter, Query, Request, Response
 
 from tensorlake.dataset import (
+    Member,
     QueryLimits,
     change_names,
     insert_inside,
@@ -29,6 +30,7 @@ from tensorlake_server.bodies.json import BodyRoute, in_body_thread, parsed_json
 from tensorlake_server.bodies.values import check_arrow_columns, parse_columns, parse_value
 from tensorlake_server.http.openapi import component
 from tensorlake_server.http.problems import Problem
+from tensorlake_server.lake.group_commits import MOST_APPEND_NBYTES
 from tensorlake_server.messages.changes import (
     AddNames,
     AddTensor,
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
 
     from tensorlake.dataset import Commit, Dataset
     from tensorlake.types import SampleType
+    from tensorlake_server.lake.group_commits import GroupCommits
     from tensorlake_server.messages.changes import Operation
 
 __all__ = ["router"]
@@ -127,7 +130,9 @@ async def commit_transaction(
         hold = partial(hold_more, request)
         read = partial(read_arrow, body, most_nbytes=most, hold=hold)
         table = await in_body_thread(request, read)
-        return await run_in_threadpool(_commit, request, name, appended, _append_of_arrow(table))
+        return await _committed_append(
+            request, name, appended, _append_of_arrow(table), len(body)
+        ) or await run_in_threadpool(_commit, request, name, appended, _append_of_arrow(table))
     if media_type not in ("application/json", ""):
         raise Problem(
             415,
@@ -139,7 +144,39 @@ async def commit_transaction(
         detail = f"{beside}: a JSON body has these itself\nput them into the body"
         raise Problem(422, "invalid-input", detail)
     asked = await in_body_thread(request, lambda: parsed_json(TransactionRequest, body))
-    return await run_in_threadpool(_commit, request, name, asked, _stage_all(request, asked))
+    stage = _stage_all(request, asked)
+    if all(isinstance(operation, Append) for operation in asked.operations):
+        answer = await _committed_append(request, name, asked, stage, len(body))
+        if answer is not None:
+            return answer
+    return await run_in_threadpool(_commit, request, name, asked, stage)
+
+
+async def _committed_append(
+    request: Request,
+    name: str,
+    asked: TransactionRequest,
+    stage: Callable[[Dataset], None],
+    nbytes: int,
+) -> Committed | None:
+    """Publish a small append together with those of others; None: it is to be published alone."""
+    groups: GroupCommits = request.app.state.groups
+    if asked.base_version is not None or nbytes > MOST_APPEND_NBYTES:
+        return None
+    lake = lake_of(request)
+    lake.check_writable(name, asked.branch)
+    member = Member(stage, asked.message, lake.author, asked.key)
+    outcome, rows = await groups.append(name, asked.branch, member, nbytes)
+    if outcome.commit is None:
+        assert outcome.error is not None, "one of both"
+        raise outcome.error
+    note_change(request, outcome.commit.version)
+    return Committed(
+        version=outcome.commit.version,
+        digest=outcome.commit.digest,
+        rows=rows,
+        is_repeated=outcome.is_repeated,
+    )
 
 
 def parse_type(given: str | dict[str, Any]) -> SampleType:

@@ -57,6 +57,7 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "max_query_memory_nbytes": int,
     "max_queries": int,
     "max_queries_each": int,
+    "group_wait_s": float,
     "max_write_nbytes": int,
     "max_page_nbytes": int,
     "views_nbytes": int,

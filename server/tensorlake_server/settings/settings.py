@@ -53,6 +53,7 @@ class Settings:
         storage_options: Credentials and such, as ``tl.open`` takes them.
         static: Folder of the built viewer.
         is_framed: Whether notebooks of this machine may show the page in a frame.
+        group_wait_s: How long an append waits for others, to be published with them by one commit.
         max_body_nbytes: Longest request body that asks for something.
         max_write_nbytes: Longest one that brings rows or an object; it is held in memory.
         max_page_rows: Most rows in one page.
@@ -103,6 +104,7 @@ class Settings:
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     static: Path = STATIC
     is_framed: bool = False
+    group_wait_s: float = 0.02
     max_body_nbytes: int = 1 << 20
     max_write_nbytes: int = 256 << 20
     max_page_rows: int = 1000

@@ -43,6 +43,9 @@ ADVICE = Advice(
 class CommitRequest:
     """The user's message and key of a commit.
 
+    Attributes:
+        keys: More keys, of the members of a group commit: an entry with one of them is returned.
+
     Raises:
         InvalidInputError: The message or the key is not a string, or the key is empty.
     """
@@ -51,6 +54,12 @@ class CommitRequest:
     author: str | None = None
     key: str | None = None
     meta: Mapping[str, Any] | None = None
+    keys: tuple[str, ...] = ()
+
+    @property
+    def all_keys(self) -> tuple[str, ...]:
+        """Every key of the commit."""
+        return self.keys if self.key is None else (self.key, *self.keys)
 
     def __post_init__(self) -> None:
         check_text(self.message, what="the message")
@@ -85,7 +94,7 @@ def publish_transaction(
     """
     transaction.working()
     before = transaction.savepoint()
-    work = replace(_publication(transaction, log, request.key), seen=seen)
+    work = replace(_publication(transaction, log, request.all_keys), seen=seen)
 
     def prepare(head: Entry, since: Sequence[Entry]) -> Draft | None:
         if since:
@@ -93,7 +102,7 @@ def publish_transaction(
             transaction.roll_back(before)
             _move(transaction, log, head, since, differ=differ(), on_conflict="error")
         verify(transaction)
-        if since and not transaction.has_changes and request.key is None:
+        if since and not transaction.has_changes and not request.all_keys:
             return None  # others did the same
         return _draft(transaction, request)
 
@@ -123,13 +132,15 @@ def move_transaction(
     _move(transaction, log, head, between, differ=differ, on_conflict=on_conflict)
 
 
-def _publication(transaction: Transaction, log: BranchLog, key: str | None = None) -> Publication:
+def _publication(
+    transaction: Transaction, log: BranchLog, keys: tuple[str, ...] = ()
+) -> Publication:
     return Publication(
         log,
         transaction.packs,
         transaction.stage,
         began_at_fence=transaction.began_at_fence,
-        keys=() if key is None else (key,),
+        keys=keys,
         doubt=transaction.doubt,
         advice=ADVICE,
     )
@@ -143,7 +154,7 @@ def _draft(transaction: Transaction, request: CommitRequest) -> Draft:
     members: dict[str, Any] = {
         "message": request.message,
         "meta": dict(request.meta or {}),
-        "keys": () if request.key is None else (request.key,),
+        "keys": request.all_keys,
         "changes": transaction.changes(),
     }
     if request.author is not None:
