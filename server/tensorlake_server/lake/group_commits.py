@@ -122,7 +122,7 @@ class GroupCommits:
         return await outcome
 
     async def _publish_all(self, key: tuple[str, str], queue: _Branch) -> None:
-        """Publish one group after another, until nobody waits."""
+        """Publish one group after another, until none is left."""
         while queue.waiting:
             try:
                 async with asyncio.timeout(self._wait_s):
