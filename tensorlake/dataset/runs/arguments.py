@@ -24,8 +24,8 @@ __all__ = ["arguments_from_json", "arguments_to_json", "digest_of", "unrecorded"
 PLACEMENT = frozenset(
     {
         *("rank", "world_size", "global_batch_size", "batch_size", "mesh", "sharding", "device"),
-        *("workers", "engine", "prefetch", "cache", "cache_dir", "decode_on"),
-        *("timeout", "deterministic"),
+        *("workers", "engine", "prefetch", "cache", "cache_dir", "cache_decoded"),
+        *("decode_on", "timeout", "deterministic"),
     }
 )
 """Arguments that do not change a batch, or that a segment has."""

@@ -56,6 +56,7 @@ DEFAULTS: Final[JaxOptions] = {
     "prefetch": "256MiB",
     "cache": "auto",
     "cache_dir": None,
+    "cache_decoded": False,
     "on_error": "raise",
     "deterministic": True,
     "decode_on": "client",
@@ -88,6 +89,7 @@ class BatchOptions(TypedDict, total=False):
     prefetch: int | str
     cache: int | str | Mapping[str, int | str]  # of memory; or by tier: "memory", "disk"
     cache_dir: str | os.PathLike[str] | None
+    cache_decoded: bool
     on_error: Literal["raise", "skip"]
     deterministic: bool
     decode_on: Literal["client", "server"]

@@ -95,6 +95,25 @@ class DiskCache:
         finally:
             self._folder.release(pack, claimed)
 
+    def value(self, name: str, start: int, nbytes: int) -> memoryview | None:
+        """Return bytes that `keep_value` kept under a name; None if not all are there."""
+        pack = f"{self._dataset}-{key_of(name)}"
+        try:
+            parts: list[Part] | None = None
+            while parts is None and not self._folder.is_off:
+                ranges = [(start, start + nbytes)]
+                covered = self._folder.spans(pack, ranges, number=self._pass)
+                parts = self._parts(pack, ranges, covered)
+        except OSError as error:
+            self._folder.fail(error)
+            return None
+        return parts[0].memory if parts and parts[0].gap is None else None
+
+    def keep_value(self, name: str, start: int, data: bytes) -> None:
+        """Keep bytes that are not of the store, if there is room."""
+        if not self._folder.is_off:
+            self._keep(f"{self._dataset}-{key_of(name)}", [(start, start + len(data))], [data])
+
     def forget(self, path: str) -> None:
         """Delete a pack's bytes, which were damaged when they came from the store."""
         self._folder.forget(f"{self._dataset}-{key_of(path)}")

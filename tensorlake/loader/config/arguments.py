@@ -1,8 +1,7 @@
 """The arguments of ``ds.torch()``, ``ds.jax()`` and the like: checked once, then a value.
 
 Keywords of other libraries (``num_workers``, ``collate_fn``, ``sampler``) raise an error that names
-ours; keywords that this version does not support yet raise an error too. No keyword is silently
-ignored.
+ours. No keyword is silently ignored.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean, shown
+from tensorlake.errors import InvalidInputError, did_you_mean, shown
 from tensorlake.loader.config.column_plan import VALID
 from tensorlake.loader.plan.balance import Balance
 from tensorlake.loader.plan.order import Shuffle
@@ -41,10 +40,6 @@ OUR_WORDS = {
     "shuffle_buffer": "shuffle='window'",
     "world": "world_size=",
 }
-NOT_YET: dict[str, tuple[Any, str]] = {
-    "cache_decoded": (False, "store images closer to the requested size, which decode faster"),
-}
-"""Keywords of later versions: the only value supported now, and the alternative."""
 LEAST: dict[str, int] = {
     **dict.fromkeys(
         ("batch_size", "global_batch_size", "workers", "world_size", "limit", "repeat"), 1
@@ -100,6 +95,7 @@ class LoaderArguments:
     prefetch: int | str = "256MiB"
     cache: int | str | Mapping[str, int | str] = "auto"  # of memory, or by tier: memory, disk
     cache_dir: str | os.PathLike[str] | None = None
+    cache_decoded: bool = False
     on_error: Literal["raise", "skip"] = "raise"
     deterministic: bool = True
     decode_on: Literal["client", "server"] = "client"
@@ -146,14 +142,11 @@ def parse_arguments(framework: Framework, given: Mapping[str, Any]) -> LoaderArg
     Raises:
         InvalidInputError: A keyword belongs to another library, is unknown, or has an invalid
             value.
-        UnsupportedFeatureError: A keyword is not supported by this version yet.
     """
     known = set(LoaderArguments.__dataclass_fields__)
     taken: dict[str, Any] = {}
     for name, value in given.items():
-        if name in NOT_YET:
-            _refuse_not_yet(name, value)
-        elif name in known:
+        if name in known:
             taken[name] = _count(name, value) if name in LEAST else _plain(value)
         elif name in OUR_WORDS:
             raise InvalidInputError(
@@ -170,17 +163,6 @@ def parse_arguments(framework: Framework, given: Mapping[str, Any]) -> LoaderArg
     arguments = LoaderArguments(**taken)
     _check(framework, arguments)
     return replace(arguments, timeout=_timeout_s(arguments.timeout))
-
-
-def _refuse_not_yet(name: str, value: Any) -> None:
-    here, instead = NOT_YET[name]
-    if value != here:
-        raise UnsupportedFeatureError(
-            f"{name}={shown(value)} is not supported by this version of the loader"
-            f"\nleave it out (the default is {name}={shown(here)}); {instead}",
-            argument=name,
-            actual=value,
-        )
 
 
 def _check(framework: Framework, arguments: LoaderArguments) -> None:
@@ -233,6 +215,15 @@ def _check_cache(arguments: LoaderArguments) -> None:
             argument="cache_dir",
             actual=folder,
         )
+    if arguments.cache_decoded and (folder is None or arguments.decode_on == "server"):
+        reason = "it needs cache_dir=" if folder is None else "the server decodes"
+        raise InvalidInputError(
+            f"cache_decoded=True keeps decoded images on a local disk, but {reason}"
+            + ("\nadd cache_dir=, a folder on a local disk" if folder is None else "")
+            + ("" if folder is None else "\ngive decode_on='client', or leave cache_decoded out"),
+            argument="cache_decoded",
+            actual=True,
+        )
     if not isinstance(size, Mapping):
         return
     unknown = sorted(set(size) - set(TIERS), key=str)
@@ -268,7 +259,11 @@ def _check_kinds(arguments: LoaderArguments) -> None:
             argument="batch_by",
             actual=arguments.batch_by,
         )
-    check_flags(drop_last=arguments.drop_last, deterministic=arguments.deterministic)
+    check_flags(
+        drop_last=arguments.drop_last,
+        deterministic=arguments.deterministic,
+        cache_decoded=arguments.cache_decoded,
+    )
     columns: Any = arguments.columns
     is_list = columns is None or (isinstance(columns, Sequence) and not isinstance(columns, str))
     if not is_list or not all(isinstance(name, str) for name in columns or ()):

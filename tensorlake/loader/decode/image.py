@@ -98,7 +98,7 @@ class ImageDecoder:
         if out is None:
             out = np.empty(shape, dtype=self.output_dtype)
         elif out.shape != shape:
-            raise self._corrupt(sample, f"its shape becomes {shape}, where others have {out.shape}")
+            raise self.corrupt_shape(sample, shape, out.shape)
         linear = self.spec.linear_map(self.type.dtype or np.dtype("uint8"))
         is_direct = linear is None and not self.spec.pixels
         is_direct = is_direct and placement == Placement.whole(*sample.shape[:2])
@@ -144,6 +144,19 @@ class ImageDecoder:
             images = moved
         images = self._recoloured(images, place, epoch)
         return images if linear is None else linear.apply(images)
+
+    def transform_one(self, pixels: Pixels, *, place: int, epoch: int) -> Pixels:
+        """Do the same for one decoded image, which may be of height and width alone."""
+        is_flat = pixels.ndim == 2  # noqa: PLR2004 - gray
+        images = pixels[:, :, None] if is_flat else pixels
+        made = self.transform(images, place=place, epoch=epoch)
+        return made[:, :, 0] if is_flat else made
+
+    def corrupt_shape(
+        self, sample: Sample, shape: tuple[int, ...], others: tuple[int, ...]
+    ) -> CorruptSampleError:
+        """Return the error for an image whose shape is not that of all others."""
+        return self._corrupt(sample, f"its shape becomes {shape}, where others have {others}")
 
     def _recoloured(self, images: Pixels, place: int, epoch: int) -> Pixels:
         return self.spec.recolour(images, seed=self.seed, epoch=epoch, place=place)

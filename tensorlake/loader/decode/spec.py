@@ -10,7 +10,7 @@ are known from the schema alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -72,6 +72,14 @@ class DecodeSpec:
     part: PartStep | None = None
     pixels: tuple[PixelStep, ...] = ()
     batch: tuple[BatchStep, ...] = ()
+    skipped: int = 0  # geometric steps before these, which another spec has
+
+    def split(self) -> tuple[DecodeSpec, DecodeSpec]:
+        """Divide the steps behind the deterministic geometric ones that they begin with."""
+        flags = [step.is_random for step in self.geometric]
+        count = flags.index(True) if True in flags else len(flags)
+        first = DecodeSpec(self.tensor, self.geometric[:count], ())
+        return first, replace(self, geometric=self.geometric[count:], skipped=count)
 
     @property
     def is_random(self) -> bool:
@@ -104,7 +112,7 @@ class DecodeSpec:
     @property
     def _first(self) -> int:
         """The number of the first geometric step; the random numbers of a part are its own."""
-        return 0 if self.part is None else 1
+        return self.skipped + (0 if self.part is None else 1)
 
     @property
     def first_batch_step(self) -> int:

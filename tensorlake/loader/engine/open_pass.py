@@ -18,6 +18,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from tensorlake.errors import CorruptionError
+from tensorlake.loader.caches.decoded_images import DecodedImages
 from tensorlake.loader.engine.composed.rows import ComposedPlan, form_of, positions_left_out
 from tensorlake.loader.engine.pipeline import Pipeline, PipelineSetup
 from tensorlake.loader.plan.plan import AccessPlan
@@ -350,7 +351,15 @@ def _assembler(
         with_valid=with_valid,
         is_late=opening.is_late,
         release=pipeline.release,
+        decoded=_decoded(opening),
     )
+
+
+def _decoded(opening: Opening) -> DecodedImages | None:
+    if not opening.arguments.cache_decoded:
+        return None
+    url = opening.rows.selection.snapshot.url
+    return DecodedImages(opening.disk.of(url), opening.counters)
 
 
 def _transform(opening: Opening) -> RowTransform | None:

@@ -87,6 +87,7 @@ class LoaderStats:
         disk_hits: Reads, included in requests, that the disk tier answered without a request.
         disk_misses: … of which it had not everything.
         disk_nbytes: Bytes, included in fetched_nbytes, that it had.
+        decoded_hits: Images, included in pictures, whose pixels were on disk (``cache_decoded``).
         disk_cache_nbytes: Bytes in its folder, of all processes.
         disk_cache_capacity: Their maximum; 0 without the tier, or if its disk failed.
         plan_s: Finding rows in the index, including requests for its pages.
@@ -129,6 +130,7 @@ class LoaderStats:
     disk_hits: int = 0
     disk_misses: int = 0
     disk_nbytes: int = 0
+    decoded_hits: int = 0
     disk_cache_nbytes: int = 0
     disk_cache_capacity: int = 0
     batch_nbytes: int = 0
@@ -197,6 +199,9 @@ class LoaderStats:
         again = f"; {self.hedged:,} were slow and repeated" if self.hedged else ""
         return f"{asked}{again}; {amount}; {self.mapped_chunks:,} chunks mapped"
 
+    def _kept_images(self) -> str:
+        return f"; {self.decoded_hits:,} images from disk" if self.decoded_hits else ""
+
     def _rows(self) -> list[tuple[str, ...]]:
         stages = {stage.name: stage for stage in self.stages}
         asked = self.cache_hits + self.cache_misses
@@ -210,7 +215,7 @@ class LoaderStats:
             "gather": ("-", "memory"),
             "decode": (
                 f"{self.pictures / seconds:,.0f} img/s" if self.pictures else "-",
-                f"{self.threads} threads",
+                f"{self.threads} threads{self._kept_images()}",
             ),
             "transform": ("-", "your function, row by row"),
             "collate": ("-", "samples of different shapes, including your functions"),

@@ -46,6 +46,7 @@ from tensorlake.loader.stages.sample_ranges import ranges_of
 from tensorlake.types import Link
 
 if TYPE_CHECKING:
+    from tensorlake.loader.caches.decoded_images import DecodedImages
     from tensorlake.loader.config.column_plan import MakeBatch, RowDecoder
     from tensorlake.loader.plan.selection import Int64Array
     from tensorlake.loader.runtime.counters import Counters
@@ -85,6 +86,7 @@ class Assembler:
     release: Callable[[Group, list[dict[str, Any]]], None]  # its chunks, once batches are made
     combine: Combine | None = None  # rows into units
     joins: frozenset[str] = frozenset()  # columns that units join from ranges of samples
+    decoded: DecodedImages | None = None  # on disk
 
     def begin(self, group: Group) -> Assembly:
         """Prepare to assemble a group; call ``finish`` when all its needs are loaded."""
@@ -321,10 +323,14 @@ class Assembly:
         placement = decoder.place(sample, self.how.epoch)
         self.placements[column.name][number] = placement
         try:
+            decode = partial(decoder.decode, sample, placement, epoch=self.how.epoch)
+            if (kept := self.how.decoded) is not None:
+                row = int(self.group.physical[number])
+                decode = partial(kept.decode, decoder, row, sample, epoch=self.how.epoch)
             if column.collate is None:
-                decoder.decode(sample, placement, target[number], epoch=self.how.epoch)
+                decode(target[number])
             else:
-                target[number] = decoder.decode(sample, placement, epoch=self.how.epoch)
+                target[number] = decode()
         except CorruptSampleError as error:
             if self.how.on_error == "raise":
                 raise  # here: a frame on its path that names it would keep the whole pass alive

@@ -1,4 +1,4 @@
-"""Arguments: ours are checked, neighbours' are translated, later ones are refused by name."""
+"""Arguments: ours are checked, neighbours' are translated."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
+from tensorlake.errors import InvalidInputError
 from tensorlake.loader.config.arguments import parse_arguments
 
 
@@ -26,17 +26,6 @@ def test_words_of_other_loaders_name_ours(name: Any, ours: Any) -> None:
         parse_arguments("torch", {"batch_size": 4, name: 2})
 
     assert name in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("cache_decoded", True),
-    ],
-)
-def test_what_this_version_does_not_do_is_refused_by_name(name: Any, value: Any) -> None:
-    with pytest.raises(UnsupportedFeatureError, match=name):
-        parse_arguments("torch", {"batch_size": 4, name: value})
 
 
 def test_their_defaults_are_accepted() -> None:
@@ -112,21 +101,6 @@ def test_a_value_of_another_kind_is_refused_by_the_name_it_was_given(name: Any, 
 @pytest.mark.parametrize("name", ["drop_last", "deterministic", "shuffle"])
 def test_a_truth_value_may_be_numpys_and_is_pythons_then(name: Any) -> None:
     assert getattr(parse_arguments("numpy", {"batch_size": 4, name: np.True_}), name) is True
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "instead"),
-    [
-        ("cache_decoded", True, "store images closer"),
-    ],
-)
-def test_what_a_later_version_does_is_refused_with_what_does_here(
-    name: Any, value: Any, instead: Any
-) -> None:
-    with pytest.raises(UnsupportedFeatureError) as caught:
-        parse_arguments("numpy", {"batch_size": 4, name: value})
-
-    assert instead in str(caught.value).splitlines()[-1]
 
 
 @pytest.mark.parametrize(
