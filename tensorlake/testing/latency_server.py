@@ -50,6 +50,8 @@ class Conditions:
     jitter_ms: float = 0.0  # added to the latency, evenly between 0 and this
     error_rate: float = 0.0  # share of requests answered by 503, nothing done
     mb_per_s: float = 0.0  # of one connection; 0: unlimited
+    slow_rate: float = 0.0  # share of requests that take
+    slow_ms: float = 0.0  # … this instead of the latency
 
 
 @dataclass(slots=True)
@@ -163,6 +165,8 @@ class _Server:
         counters.connections += is_first
         counters.bytes_received += len(request.body)
         counters.max_in_flight = max(counters.max_in_flight, self.in_flight)
+        if conditions.slow_rate and self.random.random() < conditions.slow_rate:
+            return conditions.slow_ms / 1000
         return (conditions.latency_ms + conditions.jitter_ms * self.random.random()) / 1000
 
     def end(self, sent_nbytes: int) -> None:
