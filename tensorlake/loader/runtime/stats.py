@@ -84,10 +84,10 @@ class LoaderStats:
         in_flight: Maximum number of concurrent reads.
         row_reads: Rows that were read individually, not with their chunk.
         cache_short_nbytes: Additional memory needed to cache all data read of a remote dataset.
-        disk_hits: Reads, included in requests, that the disk tier answered without a request.
+        disk_hits: Reads, included in ``requests``, that the disk tier answered without a request.
         disk_misses: … of which it had not everything.
-        disk_nbytes: Bytes, included in fetched_nbytes, that it had.
-        decoded_hits: Images, included in pictures, whose pixels were on disk (``cache_decoded``).
+        disk_nbytes: Bytes, included in ``fetched_nbytes``, that it had.
+        decoded_hits: Images, included in ``pictures``, whose pixels were on disk (``cache_decoded``).
         disk_cache_nbytes: Bytes in its folder, of all processes.
         disk_cache_capacity: Their maximum; 0 without the tier, or if its disk failed.
         plan_s: Finding rows in the index, including requests for its pages.
