@@ -33,6 +33,7 @@ SLOW_SHARE, SLOW_MS = 0.01, 2000.0
 SMALL_RANGE_NBYTES = 64 << 10  # a thousand requests, of which ten are slow
 FILL = """
 import sys
+from pathlib import Path
 from benchmarks.harness.data import Workspace
 from benchmarks.remote_edges import epoch
 epoch(Workspace(Path(sys.argv[1]), None), cache_dir=sys.argv[2])

@@ -87,7 +87,7 @@ class LoaderStats:
         disk_hits: Reads, included in ``requests``, that the disk tier answered without a request.
         disk_misses: … of which it had not everything.
         disk_nbytes: Bytes, included in ``fetched_nbytes``, that it had.
-        decoded_hits: Images, included in ``pictures``, whose pixels were on disk (``cache_decoded``).
+        decoded_hits: Images, included in ``pictures``, whose pixels were on disk.
         disk_cache_nbytes: Bytes in its folder, of all processes.
         disk_cache_capacity: Their maximum; 0 without the tier, or if its disk failed.
         plan_s: Finding rows in the index, including requests for its pages.
