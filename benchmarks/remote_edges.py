@@ -7,9 +7,7 @@ on the same machine. Slow requests are the latency server's: one in a hundred ta
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import multiprocessing
 import time
 from dataclasses import replace
 from functools import partial
@@ -17,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness.data import LAKE, REPOSITORY, Workspace
+from benchmarks.harness.data import LAKE, Workspace
 from benchmarks.harness.runs import Benchmark, Contender, Goal, Measurement, stopwatch, warm_up
 from benchmarks.limits.remote import bare_epoch, bare_first_batch
 from benchmarks.loading import IMAGES, SEED, SIDE, count_images, image_dataset, image_loader
@@ -29,15 +27,9 @@ OURS = f"tensorlake, {LATENCY_MS:g} ms"
 LOCAL, UNCACHED, CACHED = "local folder", "no cache_dir=", "the second process with cache_dir="
 DECODING, KEPT = "decoded each time", "cache_decoded=True, the second epoch"
 HEDGED, UNHEDGED = "tensorlake", "without hedged requests"
+FILL_TIMEOUT_S = 600
 SLOW_SHARE, SLOW_MS = 0.01, 2000.0
 SMALL_RANGE_NBYTES = 64 << 10  # a thousand requests, of which ten are slow
-FILL = """
-import sys
-from pathlib import Path
-from benchmarks.harness.data import Workspace
-from benchmarks.remote_edges import epoch
-epoch(Workspace(Path(sys.argv[1]), None), cache_dir=sys.argv[2])
-"""
 
 
 def epoch(
@@ -86,13 +78,12 @@ def local_epoch(workspace: Workspace) -> Measurement:
 def cached_epoch(workspace: Workspace) -> Measurement:
     """Fill a folder in another process, then read from it."""
     folder = workspace.scratch("disk-cache")
-    subprocess.run(
-        [sys.executable, "-c", FILL, str(workspace.folder), str(folder)],
-        cwd=REPOSITORY,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        check=True,
-        timeout=600,
-    )
+    fill = partial(epoch, workspace, cache_dir=str(folder))
+    first = multiprocessing.get_context("spawn").Process(target=fill)
+    first.start()
+    first.join(FILL_TIMEOUT_S)
+    if first.exitcode != 0:
+        raise SystemExit(f"the process that fills the folder ended with {first.exitcode}")
     return epoch(workspace, cache_dir=str(folder))
 
 
