@@ -24,6 +24,7 @@ from tensorlake.ingest.media.mesh import mesh
 from tensorlake.ingest.media.nifti import nifti
 from tensorlake.ingest.media.pointcloud import pointcloud
 from tensorlake.ingest.media.video import video
+from tensorlake.ingest.records.deeplake import deeplake
 from tensorlake.ingest.records.litdata import litdata
 from tensorlake.ingest.records.mds import mds
 from tensorlake.ingest.records.tfrecord import tfrecord
@@ -49,6 +50,7 @@ __all__ = [
     "coco",
     "coco_panoptic",
     "csv",
+    "deeplake",
     "dicom",
     "hdf5",
     "huggingface",
@@ -75,12 +77,10 @@ __all__ = [
     "zarr",
 ]
 
-_AS_TABLE = "its tables come as Arrow, tl.ingest.arrow(table, url), or as Parquet"
 _AS_TORCH_DATASET = (
     "read the files it was made from, or a torch dataset: tl.ingest.torch(dataset, url)"
 )
 _LATER = {
-    "deeplake": _AS_TABLE,
     "ffcv": _AS_TORCH_DATASET,
     "pack": "rows of one length are packed when they are read: ds.torch(collate=…)",
 }
