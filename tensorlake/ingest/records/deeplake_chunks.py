@@ -51,7 +51,7 @@ class DeepLakeTensor:
         meta: ``tensor_meta.json`` and ``tensor_info.json``.
         chunks: Names of its chunks.
         stops: The sample after the last one of each chunk, int64.
-        items: Of a sequence, the item after the last one of each row, int64; None otherwise.
+        items: The item after the last one of each row, int64, of a sequence; None otherwise.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""A folder that Deep Lake 3.9.52 wrote: eight rows, a commit, three more rows and a changed label."""
+"""A folder that Deep Lake 3.9.52 wrote: eight rows, a commit, three rows and a changed label."""
 
 import json
 import random
