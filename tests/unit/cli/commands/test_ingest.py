@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ DATA = Path(__file__).resolve().parents[4] / "examples" / "data"
 
 
 @pytest.fixture
-def photos(tmp_path) -> Path:
+def photos(tmp_path: Path) -> Path:
     folder = tmp_path / "photos"
     for number, picture in enumerate(sorted((DATA / "coco" / "images").glob("*.jpg"))[:3]):
         target = folder / ("cat" if number else "dog") / picture.name
@@ -20,7 +21,9 @@ def photos(tmp_path) -> Path:
     return folder
 
 
-def test_a_folder_of_images_becomes_a_dataset_with_folders_as_classes(run, photos, tmp_path):
+def test_a_folder_of_images_becomes_a_dataset_with_folders_as_classes(
+    run: Any, photos: Any, tmp_path: Path
+) -> None:
     made = run("ingest", "images", str(photos), str(tmp_path / "pets.tl"))
 
     assert made.code == 0
@@ -31,7 +34,7 @@ def test_a_folder_of_images_becomes_a_dataset_with_folders_as_classes(run, photo
     assert len(ds) == 3
 
 
-def test_ingesting_again_adds_nothing(run, photos, tmp_path):
+def test_ingesting_again_adds_nothing(run: Any, photos: Any, tmp_path: Path) -> None:
     target = str(tmp_path / "pets.tl")
     run("ingest", "images", str(photos), target)
 
@@ -42,7 +45,9 @@ def test_ingesting_again_adds_nothing(run, photos, tmp_path):
     assert again["version"] == "main@1"
 
 
-def test_a_source_that_changed_is_counted_and_brought_in(run, photos, tmp_path):
+def test_a_source_that_changed_is_counted_and_brought_in(
+    run: Any, photos: Any, tmp_path: Path
+) -> None:
     target = str(tmp_path / "pets.tl")
     run("ingest", "images", str(photos), target)
     first, second = sorted((photos / "cat").glob("*.jpg"))
@@ -60,7 +65,7 @@ def test_a_source_that_changed_is_counted_and_brought_in(run, photos, tmp_path):
     assert len(tl.open(target)) == 3
 
 
-def test_a_conflict_fails_unless_it_is_decided(run, photos, tmp_path):
+def test_a_conflict_fails_unless_it_is_decided(run: Any, photos: Any, tmp_path: Path) -> None:
     target = str(tmp_path / "pets.tl")
     run("ingest", "images", str(photos), target)
     ds = tl.open(target)
@@ -80,7 +85,7 @@ def test_a_conflict_fails_unless_it_is_decided(run, photos, tmp_path):
     assert tl.open(target)["label"][0] == "cat"
 
 
-def test_an_append_of_what_is_there_fails(run, photos, tmp_path):
+def test_an_append_of_what_is_there_fails(run: Any, photos: Any, tmp_path: Path) -> None:
     target = str(tmp_path / "pets.tl")
     run("ingest", "images", str(photos), target)
     (photos / "cat" / "new.jpg").write_bytes(next(photos.rglob("*.jpg")).read_bytes())
@@ -92,7 +97,7 @@ def test_an_append_of_what_is_there_fails(run, photos, tmp_path):
     assert len(tl.open(target)) == 3
 
 
-def test_a_damaged_image_fails_and_is_named(run, photos, tmp_path):
+def test_a_damaged_image_fails_and_is_named(run: Any, photos: Any, tmp_path: Path) -> None:
     (photos / "cat" / "broken.jpg").write_bytes(b"no picture")
 
     failed = run("ingest", "images", str(photos), str(tmp_path / "pets.tl"))
@@ -101,7 +106,7 @@ def test_a_damaged_image_fails_and_is_named(run, photos, tmp_path):
     assert "broken.jpg" in failed.err
 
 
-def test_a_damaged_image_can_be_left_out(run, photos, tmp_path):
+def test_a_damaged_image_can_be_left_out(run: Any, photos: Any, tmp_path: Path) -> None:
     (photos / "cat" / "broken.jpg").write_bytes(b"no picture")
 
     made = run(
@@ -113,7 +118,7 @@ def test_a_damaged_image_can_be_left_out(run, photos, tmp_path):
     assert [item["item"] for item in document["skipped"]] == [str(Path("cat") / "broken.jpg")]
 
 
-def test_coco_takes_the_json_the_images_and_the_destination(run, tmp_path):
+def test_coco_takes_the_json_the_images_and_the_destination(run: Any, tmp_path: Path) -> None:
     coco = DATA / "coco"
 
     made = run(
@@ -127,21 +132,23 @@ def test_coco_takes_the_json_the_images_and_the_destination(run, tmp_path):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("deeplake", "a", "b"),
+        ("rosbag", "a", "b"),
         ("arrow", "a", "b"),
         ("images", "only-one"),
         ("coco", "a", "b", "dst.tl", "--schema", "types.json"),
         ("csv", "a", "dst.tl", "--schema", "no-such.json"),
     ],
 )
-def test_wrong_usage_is_refused_before_anything_is_written(run, arguments, tmp_path, monkeypatch):
+def test_wrong_usage_is_refused_before_anything_is_written(
+    run: Any, arguments: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
 
     assert run("ingest", *arguments).code == 2
     assert list(tmp_path.iterdir()) == []
 
 
-def test_tables_take_a_schema_from_a_file(run, tmp_path):
+def test_tables_take_a_schema_from_a_file(run: Any, tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("kind,n\n1,2\n0,3\n")
     types = {"kind": {"kind": "class_label", "names": ["cat", "dog"]}, "n": "int8"}
     (tmp_path / "types.json").write_text(json.dumps(types))
@@ -157,7 +164,7 @@ def test_tables_take_a_schema_from_a_file(run, tmp_path):
     assert ds["n"].dtype == "int8"
 
 
-def test_arguments_of_a_kind_are_flags(run, photos, tmp_path):
+def test_arguments_of_a_kind_are_flags(run: Any, photos: Any, tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("1;a\n2;b\n")
 
     table = run("ingest", "csv", str(tmp_path / "x.csv"), str(tmp_path / "x.tl"),
@@ -183,14 +190,14 @@ def test_arguments_of_a_kind_are_flags(run, photos, tmp_path):
         ),
     ],
 )
-def test_flags_of_another_kind_are_refused(run, arguments, told):
+def test_flags_of_another_kind_are_refused(run: Any, arguments: Any, told: Any) -> None:
     done = run("ingest", *arguments)
 
     assert done.code == 2
     assert told in done.err
 
 
-def test_what_is_refused_can_be_put_aside(run, photos, tmp_path):
+def test_what_is_refused_can_be_put_aside(run: Any, photos: Any, tmp_path: Path) -> None:
     (photos / "cat" / "broken.jpg").write_bytes(b"\xff\xd8\xff")
     target = str(tmp_path / "pets.tl")
 
@@ -200,7 +207,7 @@ def test_what_is_refused_can_be_put_aside(run, photos, tmp_path):
     assert tl.open(f"{target}-quarantine")["content"][:] == [b"\xff\xd8\xff"]
 
 
-def test_a_dry_run_shows_schema_and_rows_and_writes_nothing(run, tmp_path):
+def test_a_dry_run_shows_schema_and_rows_and_writes_nothing(run: Any, tmp_path: Path) -> None:
     table = tmp_path / "table.csv"
     table.write_text("name,age\n" + "".join(f"n{i},{i}\n" for i in range(10)), encoding="utf-8")
     target = tmp_path / "table.tl"
@@ -221,7 +228,7 @@ def test_a_dry_run_shows_schema_and_rows_and_writes_nothing(run, tmp_path):
     assert not target.exists()
 
 
-def test_a_split_is_wrong_usage_and_says_how_rows_are_split(run, tmp_path):
+def test_a_split_is_wrong_usage_and_says_how_rows_are_split(run: Any, tmp_path: Path) -> None:
     failed = run("ingest", "images", str(tmp_path), str(tmp_path / "x.tl"), "--split", "0.9")
 
     assert failed.code == 2
@@ -229,7 +236,7 @@ def test_a_split_is_wrong_usage_and_says_how_rows_are_split(run, tmp_path):
     assert not (tmp_path / "x.tl").exists()
 
 
-def test_a_dry_run_counts_what_would_change(run, photos, tmp_path):
+def test_a_dry_run_counts_what_would_change(run: Any, photos: Any, tmp_path: Path) -> None:
     target = str(tmp_path / "pets.tl")
     new = run("ingest", "images", str(photos), target, "--dry-run", "--json")
     assert json.loads(new.out)["changes"]["added"] == 3
@@ -258,7 +265,7 @@ def test_a_dry_run_counts_what_would_change(run, photos, tmp_path):
 
 
 @pytest.mark.parametrize("key", [(), ("--key", "id")])
-def test_a_dry_run_of_a_table_counts_its_rows(run, tmp_path, key):
+def test_a_dry_run_of_a_table_counts_its_rows(run: Any, tmp_path: Path, key: Any) -> None:
     table, target = tmp_path / "t.csv", str(tmp_path / "t.tl")
     table.write_text("id,x\na,1\nb,2\n")
     run("ingest", "csv", str(table), target, *key)
@@ -270,7 +277,7 @@ def test_a_dry_run_of_a_table_counts_its_rows(run, tmp_path, key):
     assert len(tl.open(target)) == 2
 
 
-def test_a_table_is_synced_by_its_key(run, tmp_path):
+def test_a_table_is_synced_by_its_key(run: Any, tmp_path: Path) -> None:
     table, target = tmp_path / "t.csv", str(tmp_path / "t.tl")
     table.write_text("id,x\na,1\nb,2\n")
     by_position = str(tmp_path / "p.tl")
@@ -289,7 +296,7 @@ def test_a_table_is_synced_by_its_key(run, tmp_path):
     assert run("ingest", "csv", str(table), by_position, "--key", "id").code == 0
 
 
-def test_classes_come_from_names_of_files(run, photos, tmp_path):
+def test_classes_come_from_names_of_files(run: Any, photos: Any, tmp_path: Path) -> None:
     flat = tmp_path / "flat"
     flat.mkdir()
     for at, image in enumerate(sorted(photos.rglob("*.jpg"))):
