@@ -78,8 +78,8 @@ def deeplake(
     """Ingest a folder of Deep Lake's versions 2 and 3, without its library.
 
     The newest commit of a branch is read, with the rows written since. Images, videos and audio
-    stay as they are stored. Tensors of links, of tiles, of chunks that are compressed as one image, and
-    of the htypes polygon, mesh, dicom and nifti are refused by name.
+    stay as they are stored. Tensors of links, of tiles, of chunks that are compressed as one image,
+    and of the htypes polygon, mesh, dicom and nifti are refused by name.
 
     Args:
         src: The folder, by path or URL.
