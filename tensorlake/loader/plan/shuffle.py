@@ -71,6 +71,7 @@ Purpose = Literal[
     "class",
     "added",
     "splice",
+    "home",
 ]
 
 
