@@ -91,7 +91,7 @@ def copy(name: str, workspace: Workspace) -> Measurement:
 def _augmentation() -> list[Any]:
     import tensorlake as tl
 
-    return [tl.decode.RandomResizedCrop(SIDE, SIDE), tl.decode.Flip()]
+    return [tl.decode.RandomResizedCrop(SIDE), tl.decode.Flip()]
 
 
 def _epochs(url: str, steps: list[Any] | None) -> Measurement:
@@ -124,7 +124,7 @@ def augmented(pixels: np.ndarray, rng: np.random.Generator) -> torch.Tensor:
     """Cut a random part, resize it with antialiasing, and mirror it in half of the cases."""
     import torch
 
-    top, left, height, width = area(*pixels.shape[:2], rng)
+    top, left, height, width = area(pixels.shape[0], pixels.shape[1], rng)
     part = torch.from_numpy(np.ascontiguousarray(pixels[top : top + height, left : left + width]))
     planes = part[None].permute(0, 3, 1, 2)
     resized = torch.nn.functional.interpolate(

@@ -1,8 +1,8 @@
 """How many rows ranks load where their caches hold a part of the dataset: a simulation, no clock.
 
 placement   ``Homes`` against a shuffled sampler whose ranks keep what they read last (LRU), as
-            torch's ``DistributedSampler`` over a cache does: rows loaded by the slowest rank over an
-            epoch, and step by step. *C* is the share of the dataset that all caches hold together
+            torch's ``DistributedSampler`` over a cache does: rows loaded by the slowest rank over
+            an epoch, and step by step. *C* is the share that all caches hold together
 windows     blocks read by the slowest rank in a windowed order: places dealt by block, as the plan
             does, against contiguous shares of each batch
 
@@ -40,7 +40,7 @@ SETTINGS = {  # ranks, C, at least so many times fewer: by rows of an epoch
 }
 HOME, LRU = 'placement="home"', "sampler and LRU"
 DEALT, CONTIGUOUS = "dealt by block", "contiguous shares"
-BLOCK, WINDOW = 2, 1220  # of rows of 110 kB, as the loader chooses them
+BLOCK, WINDOW = 16, 819  # of rows of 20 kB, as the loader chooses them
 WINDOW_ROWS = 400_000
 
 

@@ -341,6 +341,7 @@ class Replay:
             arguments.pop(name, None)  # the state has them
         arguments.pop("batch_by", None)
         arguments.pop("balance", None)
+        arguments.pop("placement", None)
         if not segment.is_redacted:
             try:
                 return loader_of_state(

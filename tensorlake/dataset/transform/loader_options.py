@@ -39,6 +39,7 @@ DEFAULTS: Final[JaxOptions] = {
     "repeat": None,
     "batch_by": None,
     "balance": None,
+    "placement": None,
     "decode": None,
     "transform": None,
     "batch_transform": None,
@@ -82,6 +83,7 @@ class BatchOptions(TypedDict, total=False):
     global_batch_size: int | None
     batch_by: str | None  # "tokens", or a column: what batch_size counts; None: rows
     balance: Balance | None  # "tokens" or "squares": what ranks have as much of; None: rows
+    placement: str | Mapping[str, Any] | None  # "home": rows to the ranks whose disks have them
     mesh: Any  # sizes by axis name, or a torch DeviceMesh
     drop_last: bool
     workers: int | None

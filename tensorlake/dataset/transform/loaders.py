@@ -435,7 +435,8 @@ def _batches_of(state: LoaderState) -> dict[str, Any]:
     """Return the arguments by which a state's batches were divided; their size is not restored."""
     recorded = state.batches or {}
     arguments = {"batch_by": recorded["column"]} if "tokens" in recorded else {}
-    return arguments | ({"balance": recorded["balance"]} if "balance" in recorded else {})
+    kept = {name: recorded[name] for name in ("balance", "placement") if name in recorded}
+    return arguments | kept
 
 
 def _needs_its_view(state: LoaderState) -> InvalidInputError:

@@ -20,7 +20,13 @@ from tensorlake.loader.plan.balance import Balance
 from tensorlake.loader.plan.order import Shuffle
 from tensorlake.loader.plan.plan import SEED_STOP
 from tensorlake.loader.runtime.memory import memory_nbytes
-from tensorlake.quantities import check_flags, checked_integer, parse_nbytes, seconds_of
+from tensorlake.quantities import (
+    check_flags,
+    checked_integer,
+    is_whole_number,
+    parse_nbytes,
+    seconds_of,
+)
 from tensorlake.storage import usable_cores
 
 __all__ = ["Framework", "LoaderArguments", "parse_arguments"]
@@ -78,6 +84,7 @@ class LoaderArguments:
     repeat: int | None = None
     batch_by: str | None = None  # "tokens", or a column: what batch_size counts; rows
     balance: Balance | None = None  # what ranks have as much of; rows
+    placement: str | Mapping[str, Any] | None = None  # "home", or as a state recorded it
     decode: Mapping[str, Any] | None = None
     transform: Callable[..., Mapping[str, Any]] | None = None  # one row in, one row out
     batch_transform: Callable[[dict[str, Any]], Any] | None = None
@@ -129,6 +136,11 @@ class LoaderArguments:
         """Maximum bytes in the disk tier; None: as the disk has room."""
         size = self._cache_size("disk")
         return None if size == "auto" else parse_nbytes(size, name="cache")
+
+    @property
+    def placement_nbytes(self) -> int | None:
+        """Bytes of the disk tier by which rows are placed; None: as recorded, or they are not."""
+        return self.disk_nbytes if self.placement == "home" else None
 
     def _cache_size(self, tier: str) -> int | str:
         if isinstance(self.cache, Mapping):
@@ -196,6 +208,7 @@ def _check(framework: Framework, arguments: LoaderArguments) -> None:
             actual=arguments.device,
         )
     _check_cache(arguments)
+    _check_placement(arguments)
     # refuse what cannot be parsed
     _ = arguments.prefetch_nbytes, arguments.cache_nbytes, arguments.disk_nbytes
 
@@ -240,6 +253,37 @@ def _check_cache(arguments: LoaderArguments) -> None:
             "\nadd cache_dir=, a folder on a local disk",
             argument="cache",
             actual=size,
+        )
+
+
+def _check_placement(arguments: LoaderArguments) -> None:
+    """Refuse a placement that cannot be the same on all ranks, and one beside another division."""
+    given = arguments.placement
+    if given is None:
+        return
+    if isinstance(given, Mapping):
+        capacity, unit = given.get("capacity"), given.get("rows_per_unit")
+        is_known = isinstance(capacity, float | int) and 0 <= capacity <= 1
+        is_known = is_known and is_whole_number(unit) and unit >= 1
+    else:
+        is_known = given == "home"
+    if not is_known:
+        raise InvalidInputError(
+            f"placement is 'home', or None, got {shown(given)}", argument="placement", actual=given
+        )
+    for name in ("balance", "batch_by"):
+        if getattr(arguments, name) is not None:
+            raise InvalidInputError(
+                f"placement={shown(given)} gives rows to the ranks whose caches hold them, and"
+                f" {name}={shown(getattr(arguments, name))} divides batches otherwise"
+                "\ngive one of the two",
+                argument="placement",
+            )
+    if given == "home" and arguments.disk_nbytes is None:
+        raise InvalidInputError(
+            "placement='home' depends on the size of each node's cache, which has to be the same on"
+            " all ranks\ngive it: cache={'disk': '500GiB'}, cache_dir='/nvme/cache'",
+            argument="placement",
         )
 
 

@@ -38,6 +38,8 @@ COMPARED = (
     *(
         "batch_by",
         "balance",
+        "placement",
+        "placement_nbytes",
         "drop_last",
         "decode",
         "transform",

@@ -1,4 +1,4 @@
-"""``batch_by=`` and ``balance=``: batches by their tokens, and ranks that have as many.
+"""``batch_by=``, ``balance=``, ``placement=``: batches by tokens, and the ranks of their rows.
 
     arguments ─► the column of tokens, and whether batches are padded by it
               ─► the lengths of all rows, from the headers of chunks, before the first batch
@@ -11,8 +11,9 @@ not depend on their number.
 
 from __future__ import annotations
 
+import os
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -23,11 +24,13 @@ from tensorlake.errors import InvalidInputError, shown
 from tensorlake.loader.config.collate import Pad
 from tensorlake.loader.engine.composed.rows import form_of
 from tensorlake.loader.plan.balance import Balance, BalancedShares
+from tensorlake.loader.plan.placement import Homes, HomeShares
 from tensorlake.loader.plan.sharding import Batches, RowBatches
 from tensorlake.loader.plan.token_batches import Borders, Padding, PlaceLengths, TokenBatches
 from tensorlake.loader.sources.arrangement import SplicedMixRows
 from tensorlake.loader.sources.column_values import row_lengths, token_column
 from tensorlake.loader.sources.mix import MixRows
+from tensorlake.loader.sources.read_strategy import row_nbytes_of
 from tensorlake.quantities import human_nbytes
 from tensorlake.storage import ForkLock
 
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["Batching", "batching_of"]
 
 LENGTH_NBYTES = 8
+LOCAL_RANKS = "LOCAL_WORLD_SIZE"  # ranks of a node, which share its disk; set by torchrun
 KEPT_BORDERS = 2  # len() counts from the first place, a pass from the place of a state
 
 
@@ -86,6 +90,7 @@ class Batching:
         column: The column of tokens; None if only rows count.
         padding: How batches are padded by it; None: they are not.
         null_tokens: Tokens of a row that is NULL.
+        place: Returns the ranks whose caches hold rows, to which they go; None: they do not.
     """
 
     rows: OrderedRows
@@ -94,6 +99,7 @@ class Batching:
     column: str | None = None
     padding: Padding | None = None
     null_tokens: int = 0
+    place: Callable[[], Homes] | None = None
 
     def batches(
         self, sharding: Sharding, start: int, epoch: Hashable, plan: Callable[[], Plan]
@@ -121,6 +127,8 @@ class Batching:
                 equal_rows=True,
                 rows_per_batch=sharding.global_batch_size,
             )
+        if self.homes is not None and sharding.world_size > 1:
+            balanced = HomeShares(plan(), self.homes)
         return RowBatches(sharding, rows.num_places, start, rows.is_endless, balanced)
 
     def _token_batches(
@@ -180,6 +188,8 @@ class Batching:
 
     def recorded(self, ask: Callable[[], Sharding]) -> dict[str, Any] | None:
         """Return what a state records, so that the batches of a run can be found again."""
+        if self.homes is not None:
+            return {"placement": self.homes.to_json(), "world_size": ask().world_size}
         if self.column is None:
             return None
         sharding, padding = ask(), self.padding
@@ -209,6 +219,9 @@ class Batching:
             described = f"{number} batches of {size} rows"
         if self.balance is not None:
             described += f", balanced by {self.balance} over {sharding.world_size} ranks"
+        if self.homes is not None:
+            described += f", placed on {sharding.world_size} ranks that can each cache"
+            described += f" {self.homes.capacity:.0%}"
         if is_priced and self.column is not None:
             memory = human_nbytes(LENGTH_NBYTES * self.rows.selection.num_rows)
             described += (
@@ -216,6 +229,11 @@ class Batching:
                 " memory)"
             )
         return described
+
+    @cached_property
+    def homes(self) -> Homes | None:
+        """The ranks whose caches hold rows."""
+        return None if self.place is None else self.place()
 
     @cached_property
     def _borders(self) -> _KeptBorders:
@@ -283,6 +301,8 @@ def batching_of(
     Raises:
         InvalidInputError: The rows have no column of tokens, or the arguments exclude each other.
     """
+    if arguments.placement is not None:
+        return Batching(rows, place=_homes_of(rows, arguments, columns))
     if arguments.batch_by is None and arguments.balance is None:
         return Batching(rows)
     name = "batch_by" if arguments.batch_by is not None else "balance"
@@ -306,6 +326,36 @@ def batching_of(
         null = (arguments.null or {}).get(column, 0)
         null_tokens = len(null) if np.ndim(null) else 0  # a number fills an empty row
     return Batching(rows, by_tokens, arguments.balance, column, padding, null_tokens)
+
+
+def _homes_of(
+    rows: OrderedRows, arguments: LoaderArguments, columns: tuple[str, ...]
+) -> Callable[[], Homes]:
+    """Return how to find the homes of rows, which looks up their sizes.
+
+    Raises:
+        InvalidInputError: They are of several datasets, or composed.
+    """
+    given, nbytes = arguments.placement, arguments.placement_nbytes
+    form = form_of(rows)
+    if form is not None or isinstance(rows, MixRows | SplicedMixRows):
+        noun = "rows of a mix" if form is None else form.noun
+        raise InvalidInputError(
+            f"placement={shown(given)}: {noun} are read from more places than one"
+            "\nleave it out, or make a loader of the rows of one dataset",
+            argument="placement",
+        )
+    count = rows.selection.num_rows
+    if isinstance(given, Mapping):
+        return lambda: Homes(count, float(given["capacity"]), int(given["rows_per_unit"]))
+    local = int(os.environ.get(LOCAL_RANKS) or 1)
+
+    def found() -> Homes:
+        row_nbytes = max(row_nbytes_of(rows.reader, columns), 1)
+        share = (nbytes or 0) / local / max(row_nbytes * count, 1)
+        return Homes.of(count, row_nbytes, min(share, 1.0))
+
+    return found
 
 
 def _padding(collate: object) -> Padding | None:

@@ -11,8 +11,8 @@ rank works out the ranks of all rows of a batch alone, and nobody communicates.
 
 Arcs overlap where ranks together can hold more than there is, so a rank with more rows than its
 part passes the first of its segment on to the rank before it, which holds them, too. Rows that no
-rank may hold, or that exceed a part, are wild: they fill up the parts, by unit. (After SOLAR, Sun et
-al., PVLDB 16(1), 2022; the chain of arcs replaces its assignment of rows to buffers.)
+rank may hold, or that exceed a part, are wild: they fill up the parts, by unit. (After SOLAR, Sun
+et al., PVLDB 16(1), 2022; the chain of arcs replaces its assignment of rows to buffers.)
 """
 
 from __future__ import annotations

@@ -55,13 +55,11 @@ def most_hits(own: Homes, positions: np.ndarray, world: int) -> int:
 
 
 def hits(own: Homes, positions: np.ndarray, ranks: np.ndarray, world: int) -> int:
-    return sum(
-        int(own.holds(rank, world, positions[ranks == rank]).sum()) for rank in range(world)
-    )
+    return sum(int(own.holds(rank, world, positions[ranks == rank]).sum()) for rank in range(world))
 
 
 @given(homes, st.integers(1, 40), st.integers(1, 300), st.integers(0, 2**32))
-@examples(150)
+@examples(60)
 def test_every_row_has_one_rank_and_every_rank_its_part(own, world, count, seed):
     positions = np.random.default_rng(seed).integers(0, own.num_rows, count)
 
@@ -85,7 +83,7 @@ def test_a_rank_may_cache_exactly_its_capacity(own, world):
     st.integers(6, 40),
     st.integers(0, 2**32),
 )
-@examples(40)
+@examples(25)
 def test_nearly_as_many_rows_are_held_as_can_be(capacity, world, count, seed):
     own = Homes(10_000, capacity, 1)
     positions = np.random.default_rng(seed).integers(0, own.num_rows, count)
@@ -100,7 +98,7 @@ def test_nearly_as_many_rows_are_held_as_can_be(capacity, world, count, seed):
 
 
 @given(orders, st.integers(1, 400), st.integers(1, 9), st.integers(1, 40), st.integers(0, 99))
-@examples(60)
+@examples(15)
 def test_a_global_batch_is_the_same_for_any_world(order, rows, world, batch, seed):
     size = max(batch, world)
     plan = build_access_plan(PlanKey("selection", order, seed, 3), rows)
@@ -143,9 +141,6 @@ def test_units_are_chunks_of_many_rows_and_parts_of_few(rows, row_nbytes, unit):
 def test_golden_ranks():
     own = Homes(100, 0.3, 2)
 
-    assert own.ring(np.arange(0, 24, 2)).tolist() == GOLDEN_RING
-    assert own.ranks(np.arange(24), 4).tolist() == GOLDEN_RANKS
-
-
-GOLDEN_RING: list[int] = []
-GOLDEN_RANKS: list[int] = []
+    assert own.ring(np.arange(0, 24, 2)).tolist() == [8, 18, 39, 49, 12, 7, 24, 28, 47, 27, 20, 43]
+    ranks = "0 0 1 1 2 2 3 3 0 0 0 0 1 1 2 2 3 3 2 2 1 1 3 3"
+    assert own.ranks(np.arange(24), 4).tolist() == [*map(int, ranks.split())]
