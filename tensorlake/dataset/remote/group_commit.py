@@ -85,7 +85,7 @@ class _Group:
         return session_of(self.dataset)
 
     def end(self, one: _Open, outcome: MemberOutcome) -> None:
-        """Give a member its outcome; those that sent the same key are told of its commit."""
+        """Give a member its outcome; those that sent the same key get its commit."""
         for number, place in enumerate(one.places):
             is_repeated = outcome.is_repeated or (number > 0 and outcome.commit is not None)
             self.outcomes[place] = replace(outcome, is_repeated=is_repeated)

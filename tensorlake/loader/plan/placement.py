@@ -7,7 +7,7 @@
 
 The set of rows of a global batch stays, and every rank gets as many as without placement, so only
 which rank computes which row changes: gradients that are averaged over all ranks are equal. Each
-rank works out the ranks of all rows of a batch alone, and nobody communicates.
+rank works out the ranks of all rows of a batch alone, without communication.
 
 Arcs overlap where ranks together can hold more than there is, so a rank with more rows than its
 part passes the first of its segment on to the rank before it, which holds them, too. Rows that no
