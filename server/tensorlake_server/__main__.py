@@ -10,8 +10,10 @@ import math
 import os
 import socket
 import sys
+import tempfile
 import threading
 import webbrowser
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,12 +26,13 @@ from starlette.concurrency import run_in_threadpool
 from tensorlake.errors import InvalidInputError, TensorlakeError, UnsupportedFeatureError
 from tensorlake.storage import split_url
 from tensorlake_server.app.app import create_app
+from tensorlake_server.app.workers import run_workers
 from tensorlake_server.request.slow_clients import configure
 from tensorlake_server.settings.config import LATER, OPTIONS, print_config, resolve_options
 from tensorlake_server.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
     from types import FrameType
 
 __all__ = ["main"]
@@ -51,35 +54,99 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.write(print_config(asked))
             return 0
         listening = _listen(asked)
-        settings = replace(asked, port=listening.getsockname()[1])
+    except TensorlakeError as error:
+        return _refused(error)
+    settings = replace(asked, port=listening.getsockname()[1])
+    if settings.workers == 1:
+        return _serve(settings, given, listening)
+    with _shared_folders(settings) as shared:
+        return run_workers(shared.workers, partial(_work, shared, given, listening))
+
+
+def _serve(
+    settings: Settings,
+    given: argparse.Namespace,
+    listening: socket.socket,
+    *,
+    is_first: bool = True,
+    watched: Callable[[DrainingServer], None] | None = None,
+) -> int:
+    """Serve in this process; the first one of a server says where it is.
+
+    Args:
+        settings: Its settings, with the port.
+        given: The flags.
+        listening: The socket.
+        is_first: Whether it is the only one, or the first worker.
+        watched: Stops the server when the process that started it is gone; runs in a thread.
+    """
+    try:
         app = create_app(settings)
         datasets = app.state.lake.names()
         if not datasets and not settings.write:
             _check_folder(settings.url)
     except TensorlakeError as error:
-        sys.stderr.write(f"{error}\n")
-        return USAGE_ERROR if isinstance(error, InvalidInputError) else 1
+        return _refused(error) if is_first else 1
     only = datasets[0] if len(datasets) == 1 else None
     if given.verbose:
         requests = logging.getLogger("tensorlake.server.requests")
         requests.addHandler(logging.StreamHandler())  # a line of JSON each, on stderr
         requests.setLevel(logging.INFO)
     link = _with_place(settings.link(only), given.place)
+    announce = partial(_announce, settings, link, is_opened=given.open)
     server = DrainingServer(
         configure(
             app,
             log_level="info" if given.verbose else "warning",
             shutdown_s=math.ceil(settings.drain_s) + REFUSING_S,
         ),
-        partial(_announce, settings, link, is_opened=given.open),
+        announce if is_first else _say_nothing,
     )
-    if given.child:
-        threading.Thread(target=_stop_with_parent, args=[server], daemon=True).start()
+    watch = _stop_with_parent if given.child else watched
+    if watch is not None:
+        threading.Thread(target=watch, args=[server], daemon=True).start()
     try:
         server.run(sockets=[listening])
     except KeyboardInterrupt:  # uvicorn has stopped in order, and passes the signal on
         return INTERRUPTED
     return 0
+
+
+def _work(
+    settings: Settings,
+    given: argparse.Namespace,
+    listening: socket.socket,
+    number: int,
+    alive: int,
+) -> int:
+    """Serve as one of several workers."""
+
+    def watch(server: DrainingServer) -> None:
+        os.read(alive, 1)  # returns at the end of the pipe: the parent writes nothing
+        server.drain()
+        server.should_exit = True
+
+    return _serve(settings, given, listening, is_first=number == 0, watched=watch)
+
+
+@contextmanager
+def _shared_folders(settings: Settings) -> Generator[Settings]:
+    """Let workers share what clients find again by name: selected rows, and copies of views."""
+    with tempfile.TemporaryDirectory(prefix="tensorlake-workers-") as folder:
+        yield replace(
+            settings,
+            selections=settings.selections or Path(folder) / "selections",
+            derived=settings.derived or f"{folder}/derived",
+        )
+
+
+def _say_nothing() -> None:
+    """Answer without saying where: the first worker does."""
+
+
+def _refused(error: TensorlakeError) -> int:
+    sys.stderr.write(f"{error}\n")
+    return USAGE_ERROR if isinstance(error, InvalidInputError) else 1
 
 
 class DrainingServer(uvicorn.Server):
@@ -235,7 +302,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--public-read", action=set_true, help="everybody who comes may read")
     parser.add_argument("--auth", type=Path, metavar="FILE", help="of the tokens that let one in")
     parser.add_argument("--oidc", metavar="ISSUER", help="not supported yet")
-    parser.add_argument("--workers", metavar="N", help="not supported yet: start more servers")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes that serve together")
     parser.add_argument("--write", action=set_true, help="those whose scopes allow it may write")
     parser.add_argument("--presign", action=set_true, help="packs are read by signed links")
     parser.add_argument("--follow-links", action=set_true, help="files that links name are read")
@@ -274,6 +341,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--views-nbytes", type=int, help="of memory that kept results of queries hold"
     )
+    parser.add_argument("--derived", metavar="URL", help="keeps copies of saved views")
     parser.add_argument("--derived-nbytes", type=int, help="of all copies of saved views")
     parser.add_argument(
         "--selections", type=Path, metavar="FOLDER", help="keeps selected rows across restarts"

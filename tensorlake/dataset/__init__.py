@@ -50,6 +50,7 @@ from tensorlake.dataset.remote.group_commit import Member, MemberOutcome, commit
 from tensorlake.dataset.remote.sandbox import (
     QueryLimits,
     complete_inside,
+    copy_inside,
     explain_inside,
     found_inside,
     insert_inside,
@@ -167,6 +168,7 @@ __all__ = [
     "complete_inside",
     "converted_rows",
     "copy",
+    "copy_inside",
     "create",
     "delete",
     "duplicates_of",

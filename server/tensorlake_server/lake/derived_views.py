@@ -6,6 +6,8 @@ of these rows, the history is one commit, and the objects hold no other samples.
 
     <folder>/<hash of the view's txid and name>/      the copy, made when it is first asked for
 
+Servers of one lake share the folder, where they have one (``derived``): then a client finds the
+same row ids and objects on each. Two that make a copy at once make one, by the key of its commit.
 The saved view is looked up at each request: once it is deleted, so is its copy.
 """
 
@@ -16,24 +18,31 @@ import shutil
 import tempfile
 import threading
 import weakref
+from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tensorlake.dataset import rowset_of, saved_inside, session_of
-from tensorlake.errors import QueryLimitError, StorageTimeoutError, ViewNotFoundError
+import tensorlake as tl
+from tensorlake.dataset import copy_inside, rowset_of, saved_inside, session_of
+from tensorlake.errors import (
+    DatasetNotFoundError,
+    InvalidInputError,
+    QueryLimitError,
+    StorageTimeoutError,
+)
 from tensorlake.quantities import human_nbytes
 from tensorlake.storage import run
 from tensorlake.versions import authored_by, list_views, read_view
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from tensorlake.dataset import Dataset, QueryLimits, View
     from tensorlake.versions import SavedView
 
 __all__ = ["DerivedViews"]
 
+TRIES = 4
 PATIENCE_S = 20.0
 """How long a request waits for a copy that another one makes: then its thread is needed."""
 
@@ -42,8 +51,9 @@ PATIENCE_S = 20.0
 class _Copy:
     """A copy of a view; ``lock`` is held while it is made."""
 
-    folder: Path
-    nbytes: int | None = None  # None: not made yet
+    txid: str
+    url: str
+    nbytes: int | None = None  # None: not looked for yet
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -51,21 +61,36 @@ class DerivedViews:
     """Copies of saved views, each made once. Thread-safe.
 
     Args:
+        url: Where the copies are; None: a temporary folder.
+        options: Options of the store there.
         budget: Bytes that all copies together may have.
         limits: Limits of computing the columns of a view.
     """
 
-    def __init__(self, budget: int, limits: Callable[[], QueryLimits]) -> None:
+    def __init__(
+        self,
+        url: str | None,
+        options: Mapping[str, str] | None,
+        *,
+        budget: int,
+        limits: Callable[[], QueryLimits],
+    ) -> None:
+        self._url = None if url is None else url.rstrip("/")
+        self._options = None if url is None else options
         self._budget = budget
         self._limits = limits
         self._lock = threading.Lock()
-        self._folder: Path | None = None
-        self._copies: dict[str, tuple[str, _Copy]] = {}  # by name: the view's txid, its copy
+        self._copies: dict[str, _Copy] = {}
 
     @property
-    def folder(self) -> str | None:
-        """Where the copies are; None before the first one."""
-        return None if self._folder is None else str(self._folder)
+    def url(self) -> str | None:
+        """Where the copies are; None before the first one in a temporary folder."""
+        return self._url
+
+    @property
+    def options(self) -> Mapping[str, str] | None:
+        """Options of the store there."""
+        return self._options
 
     def names(self, dataset: Dataset) -> list[str]:
         """List the saved views of a dataset."""
@@ -84,36 +109,31 @@ class DerivedViews:
             QueryLimitError: The copy would be larger than the budget.
             StorageTimeoutError: Another request still makes it.
         """
-        try:
-            saved = run(read_view(session_of(dataset).store, view))
-        except ViewNotFoundError:
-            self.forget(name)
-            raise
+        saved = run(read_view(session_of(dataset).store, view))
         copy = self._copy_of(name, saved)
         if copy.nbytes is None:
             self._make(name, copy, dataset, saved)
-        return str(copy.folder)
+        return copy.url
 
     def forget(self, name: str) -> None:
         """Delete the copy of a view that is gone."""
         with self._lock:
             found = self._copies.pop(name, None)
         if found is not None:
-            shutil.rmtree(found[1].folder, ignore_errors=True)
+            with suppress(DatasetNotFoundError):  # another server was first
+                tl.delete(found.url, confirm=found.url, storage_options=self._options)
 
     def _copy_of(self, name: str, saved: SavedView) -> _Copy:
         known = self._copies.get(name)
-        if known is not None and known[0] != saved.txid:  # of a dataset that was created again
+        if known is not None and known.txid != saved.txid:  # of a dataset that was created again
             self.forget(name)
         with self._lock:
-            if self._folder is None:
-                self._folder = Path(tempfile.mkdtemp(prefix="tensorlake-views-"))
-                weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-            found = self._copies.get(name)
-            if found is None:
-                own = hashlib.sha256(f"{saved.txid} {name}".encode()).hexdigest()
-                found = self._copies[name] = saved.txid, _Copy(self._folder / own)
-            return found[1]
+            if self._url is None:
+                self._url = tempfile.mkdtemp(prefix="tensorlake-views-")
+                weakref.finalize(self, shutil.rmtree, self._url, ignore_errors=True)
+            own = hashlib.sha256(f"{saved.txid} {saved.digest} {name}".encode()).hexdigest()
+            copy = _Copy(saved.txid, f"{self._url}/{own}")
+            return self._copies.setdefault(name, copy)
 
     def _make(self, name: str, copy: _Copy, dataset: Dataset, saved: SavedView) -> None:
         if not copy.lock.acquire(timeout=PATIENCE_S):
@@ -121,17 +141,38 @@ class DerivedViews:
                 f"{name!r} is still being copied for its first reader\ntry again in a minute"
             )
         try:
-            if copy.nbytes is not None:
-                return
-            view = saved_inside(dataset, saved.name, self._limits())
-            self._check_room(name, dataset, view)
-            shutil.rmtree(copy.folder, ignore_errors=True)  # left by a copy that failed
-            with authored_by(saved.author or "tensorlake"):
-                view.materialize(str(copy.folder), message=f"the view {saved.name!r}").close()
-            files = (one for one in copy.folder.rglob("*") if one.is_file())
-            copy.nbytes = sum(one.stat().st_size for one in files)
+            if copy.nbytes is None:
+                copy.nbytes = self._nbytes_of(copy, saved)
+            if copy.nbytes is None:
+                view = saved_inside(dataset, saved.name, self._limits())
+                self._check_room(name, dataset, view)
+                self._write(copy, saved, view)
+                copy.nbytes = self._nbytes_of(copy, saved)
         finally:
             copy.lock.release()
+
+    def _write(self, copy: _Copy, saved: SavedView, view: View) -> None:
+        """Write a copy; one that another server begins at the same time is finished by both."""
+        for attempt in range(TRIES):
+            try:
+                with authored_by(saved.author or "tensorlake"):
+                    message = f"the view {saved.name!r}"
+                    copy_inside(view, copy.url, message=message, storage_options=self._options)
+            except InvalidInputError:
+                is_theirs = tl.exists(copy.url, storage_options=self._options)
+                if not is_theirs or attempt == TRIES - 1:
+                    raise
+                if self._nbytes_of(copy, saved) is not None:
+                    return
+            else:
+                return
+
+    def _nbytes_of(self, copy: _Copy, saved: SavedView) -> int | None:
+        """Return the bytes of a copy; None if it is not there, or not complete."""
+        if not tl.exists(copy.url, storage_options=self._options):
+            return None
+        with tl.open(copy.url, read_only=True, storage_options=self._options) as made:
+            return made.nbytes if len(made) == saved.rows.rows else None
 
     def _check_room(self, name: str, dataset: Dataset, view: View) -> None:
         """Refuse a copy that is larger than the room left, by the mean size of the rows.
@@ -143,7 +184,7 @@ class DerivedViews:
             columns = {one.name: one.stored_nbytes for one in whole.summary().tensors}
             stored = sum(columns.get(column, 0) for column in rowset_of(view).columns)
             expected = stored * len(view) // max(1, len(whole))
-        used = sum(copy.nbytes or 0 for _, copy in list(self._copies.values()))
+        used = sum(copy.nbytes or 0 for copy in list(self._copies.values()))
         if used + expected > self._budget:
             raise QueryLimitError(
                 f"{name!r} has about {human_nbytes(expected)}, and copies of views may have"

@@ -77,7 +77,12 @@ class Lake:
         self._stores: LruCache[str, Store] = LruCache(KEPT_STORES)
         self._views: LruCache[tuple[str, str, str], View] = LruCache(settings.views_nbytes)
         self._staged = StagedRows(settings.selections_nbytes, settings.selections)
-        self._derived = DerivedViews(settings.derived_nbytes, settings.query_limits)
+        self._derived = DerivedViews(
+            settings.derived,
+            settings.storage_options,
+            budget=settings.derived_nbytes,
+            limits=settings.query_limits,
+        )
         self._runs = KnownRuns()
         self._store = open_store(self._url, storage_options=self._options)
         self.is_one_dataset = run(self._store.head(DESCRIPTOR)) is not None
@@ -417,12 +422,12 @@ class Lake:
         )
 
     def _options_of(self, name: str) -> Mapping[str, str] | None:
-        return self._options if self.split(name)[1] is None else None
+        return self._options if self.split(name)[1] is None else self._derived.options
 
     @property
     def hidden_urls(self) -> list[str]:
         """Where data is, which those who ask need not know."""
-        return [self._url, *filter(None, [self._derived.folder])]
+        return [self._url, *filter(None, [self._derived.url])]
 
     @property
     def _own_name(self) -> str:

@@ -31,6 +31,7 @@ def _flag(text: str) -> bool:
 OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "host": str,
     "port": int,
+    "workers": int,
     "public_read": _flag,
     "auth": Path,
     "write": _flag,
@@ -61,6 +62,7 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "max_write_nbytes": int,
     "max_page_nbytes": int,
     "views_nbytes": int,
+    "derived": str,
     "derived_nbytes": int,
     "selections": Path,
     "selections_nbytes": int,
@@ -73,8 +75,6 @@ KINDS: Mapping[Any, Any] = {str: str, int: int, float: (int, float), _flag: bool
 LATER: Mapping[str, str] = {
     "oidc": "tokens of an identity provider are not supported yet"
     "\nmake tokens of your own: tensorlake token create --auth FILE; then --auth FILE",
-    "workers": "a server is one process"
-    "\nstart more of them on other ports, with one token file and one TENSORLAKE_SIGNING_KEY",
 }
 """Options that people look for, and their replacements here."""
 

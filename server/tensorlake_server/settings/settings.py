@@ -38,6 +38,7 @@ class Settings:
 
     Attributes:
         url: A dataset, or a folder of datasets.
+        workers: Processes that serve together, each with the limits below.
         public_read: Everybody who reaches the address may read.
         auth: The token file (auth/tokens.py); off loopback either this or ``public_read`` is
             needed.
@@ -79,6 +80,8 @@ class Settings:
         max_queries: Most queries that run at once.
         max_queries_each: Most of them for each token; for all who have none together.
         views_nbytes: How much memory the results of queries may hold that are kept.
+        derived: URL of a folder for copies of saved views, which replicas share. None: a temporary
+            one.
         derived_nbytes: Most bytes of copies of saved views, which are made for who asks for one.
         selections: A folder for rows that clients selected, so that their ids outlive a restart;
             replicas share it. None: a temporary one.
@@ -89,6 +92,7 @@ class Settings:
     url: str
     host: str = "127.0.0.1"
     port: int = 8300
+    workers: int = 1
     public_read: bool = False
     auth: Path | None = None
     write: bool = False
@@ -129,6 +133,7 @@ class Settings:
     max_queries: int = 16
     max_queries_each: int = 8
     views_nbytes: int = 256 << 20
+    derived: str | None = None
     derived_nbytes: int = 8 << 30
     selections: Path | None = None
     selections_nbytes: int = 64 << 20
@@ -170,6 +175,8 @@ class Settings:
                 raise InvalidInputError(
                     f"{one.name} = {value} is less than none\ngive 0 or more", actual=value
                 )
+        if self.workers < 1:
+            raise InvalidInputError("workers = 0 serves nothing\ngive 1 or more", actual=0)
         if self.port > PORT_MAX:
             raise InvalidInputError(
                 f"port must be <= {PORT_MAX}, got {self.port}\n--port 0 takes a free one",

@@ -30,6 +30,9 @@ def serve(
     public_read: Annotated[
         bool, typer.Option("--public-read", help="Allow reads without a token.")
     ] = False,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes that serve together; default 1.")
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -93,6 +96,7 @@ def serve(
     valued = {
         "--host": host,
         "--port": port,
+        "--workers": workers,
         "--auth": auth,
         "--oidc": oidc,
         "--audit-log": audit_log,

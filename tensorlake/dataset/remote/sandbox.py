@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "QueryLimits",
     "complete_inside",
+    "copy_inside",
     "explain_inside",
     "found_inside",
     "insert_inside",
@@ -40,6 +41,8 @@ __all__ = [
     "serve_loader",
     "step_inside",
 ]
+
+COPY_KEY = "copy of a view"
 
 
 def query_inside(
@@ -132,6 +135,26 @@ def saved_inside(dataset: Dataset, name: str, limits: QueryLimits) -> View:
     from tensorlake.dataset.query.saved_views import open_saved
 
     return View(open_saved(session_of(dataset), name, limits, reaches_out=False))
+
+
+def copy_inside(
+    view: View, url: str, *, message: str, storage_options: Mapping[str, Any] | None = None
+) -> None:
+    """Make a dataset of a view, as ``view.materialize``; processes that do at once make one.
+
+    Raises:
+        InvalidInputError: There is such a dataset, with rows.
+    """
+    from tensorlake.dataset.transform.materialize import materialize
+
+    materialize(
+        rowset_of(view),
+        url,
+        encode=None,
+        message=message,
+        storage_options=storage_options,
+        key=COPY_KEY,
+    ).close()
 
 
 def runs_inside(dataset: Dataset) -> Runs:

@@ -51,8 +51,12 @@ def materialize(
     encode: Mapping[str, Any] | None,
     message: str | None,
     storage_options: Mapping[str, Any] | None,
+    key: str | None = None,
 ) -> Session:
-    """Write rows and columns to a new dataset; a session on it."""
+    """Write rows and columns to a new dataset; a session on it.
+
+    With a ``key``, processes that write the same at once write it once.
+    """
     if not view.has_rows:
         raise InvalidInputError(
             "an aggregate has no rows of the dataset to write\n"
@@ -96,7 +100,7 @@ def materialize(
         what = f"view {view.name!r}" if view.name is not None else view.tql or "rows"
         if not isinstance(message, str) or not message:
             message = f"{what} of {view.url} {view.version}"[:MESSAGE_CHARACTERS]
-        session.commit(CommitRequest(message=message))
+        session.commit(CommitRequest(message=message, key=key))
     except BaseException as error:
         session.discard()
         session.close()

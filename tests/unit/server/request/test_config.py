@@ -65,7 +65,7 @@ def test_a_variable_that_is_wrong_is_refused_by_name(name: str, text: str) -> No
 
 @pytest.mark.parametrize(
     ("name", "told"),
-    [("WRIT", "did you mean 'write'"), ("OIDC", "not supported"), ("WORKERS", "one process")],
+    [("WRIT", "did you mean 'write'"), ("OIDC", "not supported")],
 )
 def test_a_variable_that_is_no_option_is_never_passed_over(name: str, told: str) -> None:
     with pytest.raises((InvalidInputError, UnsupportedFeatureError), match=told) as caught:

@@ -193,3 +193,14 @@ def test_a_view_of_the_one_dataset_that_is_served(lake: Path, connect: AppClient
     client = connect(Settings(url=str(lake / "pets"), token="t"), token="t")
 
     assert column(client, BIG, "x") == [9, 8, 7]
+
+
+def test_servers_that_share_a_folder_share_the_copy(connected: Connect, lake: Path) -> None:
+    folder = str(lake.parent / "derived")
+    clients = [connected("read:pets#big", derived=folder) for _ in range(4)]
+
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(column, clients, [BIG] * 4, ["_row_id"] * 4))
+
+    assert found == [found[0]] * 4
+    assert len(tl.list(folder)) == 1
