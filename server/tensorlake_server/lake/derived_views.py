@@ -17,6 +17,7 @@ import hashlib
 import shutil
 import tempfile
 import threading
+import time
 import weakref
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -25,10 +26,12 @@ from typing import TYPE_CHECKING
 import tensorlake as tl
 from tensorlake.dataset import copy_inside, rowset_of, saved_inside, session_of
 from tensorlake.errors import (
+    CorruptionError,
     DatasetNotFoundError,
-    InvalidInputError,
+    NotFoundError,
     QueryLimitError,
     StorageTimeoutError,
+    TensorlakeError,
 )
 from tensorlake.quantities import human_nbytes
 from tensorlake.storage import run
@@ -42,7 +45,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DerivedViews"]
 
-TRIES = 4
+TRIES = 6
+RETRY_S = 0.05  # before the first of them
 PATIENCE_S = 20.0
 """How long a request waits for a copy that another one makes: then its thread is needed."""
 
@@ -96,20 +100,26 @@ class DerivedViews:
         """List the saved views of a dataset."""
         return sorted(run(list_views(session_of(dataset).store)))
 
-    def url_of(self, name: str, dataset: Dataset, view: str) -> str:
+    def look_up(self, dataset: Dataset, view: str) -> SavedView:
+        """Read a saved view.
+
+        Raises:
+            ViewNotFoundError: There is none of this name.
+        """
+        return run(read_view(session_of(dataset).store, view))
+
+    def url_of(self, name: str, dataset: Dataset, saved: SavedView) -> str:
         """Return where the copy of a view is, after making it if there is none.
 
         Args:
             name: The name of the copy.
             dataset: The dataset, at any version.
-            view: Name of the saved view.
+            saved: The saved view.
 
         Raises:
-            ViewNotFoundError: There is no such view.
             QueryLimitError: The copy would be larger than the budget.
             StorageTimeoutError: Another request still makes it.
         """
-        saved = run(read_view(session_of(dataset).store, view))
         copy = self._copy_of(name, saved)
         if copy.nbytes is None:
             self._make(name, copy, dataset, saved)
@@ -158,21 +168,23 @@ class DerivedViews:
                 with authored_by(saved.author or "tensorlake"):
                     message = f"the view {saved.name!r}"
                     copy_inside(view, copy.url, message=message, storage_options=self._options)
-            except InvalidInputError:
+            except TensorlakeError:  # perhaps it is half created, by another server
                 is_theirs = tl.exists(copy.url, storage_options=self._options)
                 if not is_theirs or attempt == TRIES - 1:
                     raise
                 if self._nbytes_of(copy, saved) is not None:
                     return
+                time.sleep(RETRY_S * 2**attempt)
             else:
                 return
 
     def _nbytes_of(self, copy: _Copy, saved: SavedView) -> int | None:
         """Return the bytes of a copy; None if it is not there, or not complete."""
-        if not tl.exists(copy.url, storage_options=self._options):
+        try:
+            with tl.open(copy.url, read_only=True, storage_options=self._options) as made:
+                return made.nbytes if len(made) == saved.rows.rows else None
+        except (NotFoundError, CorruptionError):  # not there, or half created
             return None
-        with tl.open(copy.url, read_only=True, storage_options=self._options) as made:
-            return made.nbytes if len(made) == saved.rows.rows else None
 
     def _check_room(self, name: str, dataset: Dataset, view: View) -> None:
         """Refuse a copy that is larger than the room left, by the mean size of the rows.

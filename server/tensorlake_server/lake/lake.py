@@ -138,10 +138,12 @@ class Lake:
         dataset, view = self.split(name)
         if view is not None:
             try:
-                return self._derived.url_of(name, self.open(dataset), view)
+                origin = self.open(dataset)
+                saved = self._derived.look_up(origin, view)
             except (ViewNotFoundError, DatasetNotFoundError) as error:
                 self._derived.forget(name)
                 raise self.not_found(name) from error
+            return self._derived.url_of(name, origin, saved)
         parts = name.split("/")
         if self.is_one_dataset:
             if name != self._own_name:

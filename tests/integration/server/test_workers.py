@@ -46,8 +46,9 @@ def test_workers_share_the_link_the_views_and_the_selected_rows(tmp_path: Path) 
             with httpx.Client(base_url=client.base_url, cookies=client.cookies) as own:
                 view = own.post("/v1/datasets/pets/query", json=asked).json()["view"]
                 rows = client.get("/v1/datasets/pets/rows", params={"view": view}).json()["total"]
-                five = own.get("/v1/datasets/pets%23five").json()
-                return rows, five["rows"], five["digest"]
+                five = own.get("/v1/datasets/pets%23five")
+                assert five.status_code == 200, five.text
+            return rows, five.json()["rows"], five.json()["digest"]
 
         with ThreadPoolExecutor(4) as threads:
             found = set(threads.map(one, range(16)))
