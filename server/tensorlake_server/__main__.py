@@ -71,7 +71,7 @@ def _serve(
     is_first: bool = True,
     watched: Callable[[DrainingServer], None] | None = None,
 ) -> int:
-    """Serve in this process; the first one of a server says where it is.
+    """Serve in this process; the first one of a server prints where it is.
 
     Args:
         settings: Its settings, with the port.
