@@ -103,7 +103,7 @@ if TYPE_CHECKING:
         Video,
     )
     from tensorlake.versions import CollectionReport, ExpiryReport
-    from tensorlake.workloads import trajectories
+    from tensorlake.workloads import graphs, trajectories
     from tensorlake.workloads.inference import infer
 
     list = list_datasets  # noqa: A001 - users look for tl.list
@@ -205,6 +205,7 @@ _MODULES = {
     "datasets": "tensorlake.datasets",
     "decode": "tensorlake.loader.decode",
     "errors": "tensorlake.errors",
+    "graphs": "tensorlake.workloads.graphs",
     "ingest": "tensorlake.ingest",
     "ray": "tensorlake.workloads.ray",
     "testing": "tensorlake.testing",
@@ -285,6 +286,7 @@ __all__ = [
     "find_duplicates",
     "find_label_issues",
     "fork",
+    "graphs",
     "infer",
     "infer_schema",
     "ingest",

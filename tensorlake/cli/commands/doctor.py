@@ -57,6 +57,7 @@ EXTRAS = {
     "hdf5": ("h5py",),
     "mcp": ("mcp",),
     "ray": ("ray",),
+    "graphs": ("pymetis", "torch_geometric"),
     "onnx": ("onnxruntime", "onnx"),
     "hf": ("datasets",),
     "tensorboard": ("tensorboard",),
@@ -67,6 +68,7 @@ DISTRIBUTIONS = {
     "PIL": "pillow",
     "google_crc32c": "google-crc32c",
     "opentelemetry": "opentelemetry-api",
+    "torch_geometric": "torch-geometric",
 }
 """Distribution names of modules whose name differs."""
 PROBES = 5

@@ -1,0 +1,294 @@
+"""Graphs in and out: edge lists and PyTorch Geometric."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.dataset import Dataset, View, create, infer_schema
+from tensorlake.errors import (
+    DTypeMismatchError,
+    InvalidInputError,
+    MissingTensorError,
+    SchemaError,
+    ShapeMismatchError,
+    UnsupportedFeatureError,
+    missing_extra,
+)
+from tensorlake.quantities import checked_integer
+from tensorlake.types import Array, Ragged, as_type
+
+__all__ = ["NEIGHBORS", "edges_of", "from_edges", "from_pyg", "to_pyg"]
+
+Int64Array = npt.NDArray[np.int64]
+
+NEIGHBORS = "neighbors"
+ENDS = 2  # source and target: axes of an edge index, and its first length
+ROWS = 65_536
+"""Rows that are staged together."""
+
+
+def from_edges(
+    edge_index: Any,
+    url: str | PathLike[str],
+    x: Any = None,
+    y: Any = None,
+    num_nodes: int | None = None,
+    *,
+    edges: Mapping[str, Any] | None = None,
+    schema: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    **tensors: Any,
+) -> Dataset:
+    """Write a graph, given by its edges, as a dataset of nodes; one commit.
+
+    Args:
+        edge_index: Integers (2, edges): the source and the target of each edge. Edges may repeat,
+            and lead from a node to itself; an undirected graph has each edge in both directions.
+        url: The new dataset.
+        x: Features of the nodes, (nodes, …).
+        y: Labels of the nodes, (nodes, …).
+        num_nodes: By default as many as other tensors have rows, or 1 more than the largest id.
+        edges: Tensors with a row for each edge, by name: ``{"edge_attr": weights}``.
+        schema: Types of some tensors; by default those that `tl.infer_schema` finds.
+        storage_options: Credentials and endpoint of the dataset.
+        **tensors: Further tensors, with a row for each node.
+
+    Raises:
+        InvalidInputError: An id is negative, or not below ``num_nodes``; or there is a dataset.
+        ShapeMismatchError: A tensor does not have a row for each node, or edge.
+        DTypeMismatchError: The ids are not integers.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.graphs.from_edges([[0, 1, 2], [1, 2, 1]], "memory://doc-edges", y=[5, 6, 7])
+        >>> [ids.tolist() for ids in ds["neighbors"][:]]
+        [[], [0, 2], [1]]
+    """
+    ends = _checked_edges(edge_index)
+    named = {"x": x, "y": y, **tensors}
+    nodes = {name: _rows_of(value) for name, value in named.items() if value is not None}
+    count = _count_of(ends, nodes, num_nodes)
+    own = {name: _rows_of(value) for name, value in (edges or {}).items()}
+    for name, values in own.items():
+        if len(values) != ends.shape[1]:
+            raise ShapeMismatchError(
+                f"{name!r} has {len(values):,} rows, and the graph {ends.shape[1]:,} edges",
+                tensor=name,
+                expected=ends.shape[1],
+                actual=len(values),
+            )
+    twice = next((name for name in own if name in nodes), None)
+    if twice is not None or NEIGHBORS in nodes or NEIGHBORS in own:
+        raise SchemaError(f"{twice or NEIGHBORS!r} names two tensors of the graph", tensor=twice)
+    types = {NEIGHBORS: Array("int64", (None,)), **(infer_schema(nodes) if nodes else {})}
+    for name, values in own.items():
+        types[name] = Array(str(values.dtype), (None, *values.shape[1:]))
+    for name, kind in (schema or {}).items():
+        if name not in types:
+            raise SchemaError(
+                f"schema= names {name!r}; tensors are {', '.join(types)}", tensor=name
+            )
+        types[name] = as_type(kind)
+    order = np.argsort(ends[1], kind="stable")
+    offsets = np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(ends[1], minlength=count), out=offsets[1:])
+    dataset = create(url, types, storage_options=storage_options)
+    for start in range(0, count, ROWS):
+        stop = min(count, start + ROWS)
+        part = order[offsets[start] : offsets[stop]]
+        cuts = offsets[start + 1 : stop] - offsets[start]
+        rows: dict[str, Any] = {name: values[start:stop] for name, values in nodes.items()}
+        rows[NEIGHBORS] = np.split(ends[0][part], cuts)
+        for name, values in own.items():
+            rows[name] = np.split(values[part], cuts)
+        dataset.extend(rows)
+    dataset.commit(f"{count:,} nodes, {ends.shape[1]:,} edges")
+    return dataset
+
+
+def from_pyg(
+    data: Any,
+    url: str | PathLike[str],
+    *,
+    schema: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Dataset:
+    """Write a ``torch_geometric.data.Data`` as a dataset of nodes; one commit.
+
+    Args:
+        data: A graph with ``edge_index``; tensors of nodes and of edges keep their names.
+        url: The new dataset.
+        schema: Types of some tensors.
+        storage_options: Credentials and endpoint of the dataset.
+
+    Raises:
+        UnsupportedFeatureError: The graph has several types of nodes, or a value that is neither
+            of nodes nor of edges.
+        InvalidInputError: As `from_edges`.
+    """
+    if not hasattr(data, "edge_index") or not hasattr(data, "is_node_attr"):
+        raise UnsupportedFeatureError(
+            f"from_pyg() takes a torch_geometric.data.Data, got {type(data).__name__}\nwrite each"
+            " type of nodes of HeteroData by from_edges()"
+        )
+    nodes: dict[str, Any] = {}
+    edges: dict[str, Any] = {}
+    for name, value in data.to_dict().items():
+        if name in ("edge_index", "num_nodes"):
+            continue
+        if data.is_edge_attr(name):
+            edges[name] = value
+        elif data.is_node_attr(name):
+            nodes[name] = value
+        else:
+            raise UnsupportedFeatureError(
+                f"{name!r} has no row for each node or edge\nwrite the graph without it: del"
+                f" data[{name!r}]",
+                tensor=name,
+            )
+    ends, count = data.edge_index, data.num_nodes
+    own = {"edges": edges, "schema": schema, "storage_options": storage_options}
+    return from_edges(ends, url, num_nodes=count, **own, **nodes)
+
+
+def to_pyg(ds: Dataset | View) -> Any:
+    """Read a graph as a ``torch_geometric.data.Data``; all of it, in memory.
+
+    Edges are in the order of their targets.
+
+    Raises:
+        MissingTensorError: The dataset has no ``neighbors``.
+        MissingExtraError: PyTorch Geometric is not installed.
+        UnsupportedFeatureError: A tensor is not an array of one shape.
+    """
+    check_graph(ds)
+    try:
+        torch, geometric = import_module("torch"), import_module("torch_geometric.data")
+    except ImportError as error:
+        raise missing_extra("to_pyg()", "graphs") from error
+    ends, counts = edges_of(ds)
+    data = geometric.Data(edge_index=torch.from_numpy(ends), num_nodes=len(ds))
+    for name in ds.schema:
+        values = ds[name][:] if name != NEIGHBORS else None
+        if isinstance(values, Ragged) and np.array_equal(values.lengths.reshape(-1), counts):
+            data[name] = torch.from_numpy(np.array(values.values))
+        elif isinstance(values, np.ndarray):
+            data[name] = torch.from_numpy(np.array(values, subok=False))
+        elif values is not None:
+            raise UnsupportedFeatureError(
+                f"{name!r} is {ds.schema[name].describe()}, which is not an array\nchoose columns:"
+                " to_pyg(ds[['neighbors', 'x']])",
+                tensor=name,
+            )
+    return data
+
+
+def edges_of(ds: Dataset | View) -> tuple[Int64Array, Int64Array]:
+    """Return the edges (2, edges), by target, and the number of edges into each node."""
+    lists = ds[NEIGHBORS][:]
+    counts = np.asarray(lists.lengths, np.int64).reshape(-1)
+    targets = np.repeat(np.arange(len(ds)), counts)
+    ends = np.stack([np.asarray(lists.values, np.int64).reshape(-1), targets])
+    check_ids(ends[0], ends[1], len(ds))
+    return ends, counts
+
+
+def check_graph(ds: Any) -> None:
+    """Refuse what is not a dataset of nodes.
+
+    Raises:
+        InvalidInputError: It is not a dataset, or not all of its rows in their order.
+        MissingTensorError: It has no ``neighbors``.
+    """
+    if not isinstance(ds, Dataset | View):
+        raise InvalidInputError(f"a graph is a dataset, got {type(ds).__name__}", actual=ds)
+    if NEIGHBORS not in ds.schema:
+        raise MissingTensorError(
+            f"{ds.url!r} has no tensor {NEIGHBORS!r}, and a graph has its edges there\nwrite it by"
+            " tl.graphs.from_edges()",
+            tensor=NEIGHBORS,
+        )
+    if isinstance(ds, View) and not np.array_equal(ds.rows, np.arange(len(ds))):
+        raise InvalidInputError(
+            f"the view has {len(ds):,} rows chosen of {ds.url!r}, and ids of nodes are row numbers"
+            "\ngive the dataset, and the nodes as seeds="
+        )
+
+
+def check_ids(ids: Int64Array, nodes: Int64Array, count: int) -> None:
+    """Refuse neighbors that are not nodes: rows were deleted, or appended without their own.
+
+    Raises:
+        InvalidInputError: A neighbor is not a row.
+    """
+    wrong = np.flatnonzero((ids < 0) | (ids >= count))
+    if len(wrong):
+        raise InvalidInputError(
+            f"row {nodes[wrong[0]]} of {NEIGHBORS!r} has the node {ids[wrong[0]]}, and there are"
+            f" {count:,}\nids are row numbers: write the graph again when rows were deleted",
+            row=int(nodes[wrong[0]]),
+            actual=int(ids[wrong[0]]),
+        )
+
+
+def _checked_edges(edge_index: Any) -> Int64Array:
+    ends = np.asarray(edge_index)
+    if ends.size == 0 and ends.ndim <= ENDS:
+        return np.zeros((2, 0), np.int64)
+    if ends.ndim != ENDS or ends.shape[0] != ENDS:
+        raise ShapeMismatchError(
+            f"edge_index has shape {ends.shape}, not (2, edges): sources and targets\nturn a list"
+            " of pairs: np.transpose(pairs)",
+            expected="(2, edges)",
+            actual=ends.shape,
+        )
+    if ends.dtype.kind not in "iu":
+        raise DTypeMismatchError(
+            f"edge_index has {ends.dtype}, and ids of nodes are integers", actual=str(ends.dtype)
+        )
+    most = np.iinfo(np.int64).max
+    if ends.dtype.kind == "u" and int(ends.max()) > most:
+        raise InvalidInputError(f"edge_index has the id {ends.max()}, above {most}")
+    return ends.astype(np.int64)
+
+
+def _rows_of(value: Any) -> Any:
+    """Return an array of what NumPy knows; lists of other things as they are."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+    array = np.asarray(value)
+    return array if array.dtype != object else value
+
+
+def _count_of(ends: Int64Array, nodes: Mapping[str, Any], num_nodes: int | None) -> int:
+    if num_nodes is not None:
+        count = checked_integer(num_nodes, name="num_nodes", least=0)
+    elif nodes:
+        count = len(next(iter(nodes.values())))
+    else:
+        count = int(ends.max()) + 1 if ends.size else 0
+    for name, values in nodes.items():
+        if len(values) != count:
+            raise ShapeMismatchError(
+                f"{name!r} has {len(values):,} rows, and the graph {count:,} nodes",
+                tensor=name,
+                expected=count,
+                actual=len(values),
+            )
+    wrong = np.argwhere((ends < 0) | (ends >= count))
+    if len(wrong):
+        end, edge = wrong[np.argmin(wrong[:, 1])]
+        node, how = int(ends[end, edge]), "to" if end else "from"
+        raise InvalidInputError(
+            f"edge {edge} leads {how} the node {node}, and the graph has {count:,} nodes\nids are"
+            f" from 0 to {count - 1:,}; num_nodes= gives more",
+            edge=int(edge),
+            actual=node,
+        )
+    return count

@@ -1,0 +1,307 @@
+"""``tl.graphs.NeighborLoader``: batches of sampled neighborhoods, with features cached by plan.
+
+    seeds in order ──sample──► neighborhoods of a superbatch ──nodes──► planned cache ──► batches
+
+The superbatch is sampled first, from adjacency lists alone. So the cache knows which rows of
+features its batches need, in which order, and fetches the fewest (Park, Min and Lee, "Ginex",
+VLDB 2022, https://arxiv.org/abs/2208.09151).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from math import ceil
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.dataset import Dataset, View
+from tensorlake.errors import (
+    InvalidInputError,
+    StateMismatchError,
+    UnsupportedFeatureError,
+    missing_extra,
+    shown,
+)
+from tensorlake.loader import PlannedCache
+from tensorlake.quantities import check_flags, checked_integer, parse_nbytes
+from tensorlake.types import Ragged
+from tensorlake.workloads.graphs.convert import NEIGHBORS, check_graph, check_ids
+from tensorlake.workloads.graphs.sampling import Sample, sample
+
+__all__ = ["NeighborLoader", "Subgraph"]
+
+Int64Array = npt.NDArray[np.int64]
+
+SUPERBATCH = 32
+"""Batches that are sampled together: each hop reads adjacency once for all of them."""
+
+
+@dataclass(slots=True)
+class Subgraph:
+    """A batch: seeds and their sampled neighborhood. Arrays are torch tensors, or NumPy's.
+
+    Attributes:
+        n_id: Ids of the nodes, int64 (nodes,): the seeds first.
+        edge_index: Positions in ``n_id`` of the source and target of each edge, int64 (2, edges).
+        batch_size: The number of seeds.
+        x: Features of the nodes, (nodes, …); None where the graph has none.
+        y: Labels of the nodes, (nodes, …); likewise.
+        edge_attr: Features of the edges, (edges, …); likewise.
+    """
+
+    n_id: Any
+    edge_index: Any
+    batch_size: int
+    x: Any = None
+    y: Any = None
+    edge_attr: Any = None
+
+    def to(self, device: Any) -> Subgraph:
+        """Copy the tensors to a device of torch."""
+        names = ("n_id", "edge_index", "x", "y", "edge_attr")
+        moved = {name: getattr(self, name) for name in names}
+        moved = {name: one if one is None else one.to(device) for name, one in moved.items()}
+        return Subgraph(batch_size=self.batch_size, **moved)
+
+
+class NeighborLoader:
+    """Batches of seeds with sampled neighborhoods, as PyTorch Geometric's ``NeighborLoader``.
+
+    An epoch has every seed once, on one of the ranks; where they do not divide evenly, some come
+    twice, so that all ranks have as many batches. Iterating again makes the next epoch. What a
+    batch has follows from the version, the seeds, ``seed``, the epoch and its place.
+
+    Args:
+        view: The graph: a dataset of nodes, or a view of its columns.
+        seeds: The nodes that batches are of: ids, a mask, or a view such as
+            ``ds.where("split = 'train'")``.
+        fanouts: Neighbors that are sampled at each hop; -1 takes all.
+        batch_size: Seeds per batch, and per rank.
+        shuffle: Whether each epoch has another order.
+        seed: The seed of orders and samples.
+        cache: Bytes of features kept, ``"1GiB"``.
+        rank: This process; with ``world_size``.
+        world_size: The number of processes.
+        framework: "torch" or "numpy".
+
+    Attributes:
+        epoch: The epoch that is, or comes, under way.
+        cache: The planned cache of features, with ``hits`` and ``misses``.
+
+    Raises:
+        InvalidInputError: An argument is invalid, or a seed is not a node.
+        MissingTensorError: The dataset is not a graph.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> edges, x = [[0, 1, 2], [1, 2, 1]], [[1], [2], [3]]
+        >>> ds = tl.graphs.from_edges(edges, "memory://doc-graph", x=x)
+        >>> for batch in tl.graphs.NeighborLoader(ds, [1], [-1], batch_size=1, framework="numpy"):
+        ...     print(batch.n_id.tolist(), batch.edge_index.tolist(), batch.x.tolist())
+        [1, 0, 2] [[1, 2], [0, 0]] [[2], [1], [3]]
+    """
+
+    def __init__(
+        self,
+        view: Dataset | View,
+        seeds: Any,
+        fanouts: Sequence[int] = (15, 10),
+        *,
+        batch_size: int,
+        shuffle: bool = False,
+        seed: int = 0,
+        cache: int | str = "256MiB",
+        rank: int | None = None,
+        world_size: int | None = None,
+        framework: Literal["torch", "numpy"] = "torch",
+    ) -> None:
+        check_graph(view)
+        check_flags(shuffle=shuffle)
+        self._view = view[[name for name in view.schema if name in _COLUMNS]]
+        self._count = len(view)
+        self._seeds = _checked_seeds(seeds, view)
+        self._fanouts = [
+            checked_integer(one, name="fanouts", least=-1) for one in _list_of(fanouts)
+        ]
+        self._batch_size = checked_integer(batch_size, name="batch_size", least=1)
+        self._shuffle = shuffle
+        self._seed = checked_integer(seed, name="seed", least=0)
+        if (rank is None) != (world_size is None):
+            raise InvalidInputError("rank= and world_size= go together\ngive both, or neither")
+        self._ranks = (
+            1 if world_size is None else checked_integer(world_size, name="world_size", least=1)
+        )
+        self._rank = checked_integer(rank or 0, name="rank", least=0, most=self._ranks - 1)
+        if framework not in ("torch", "numpy"):
+            raise InvalidInputError(f"framework={shown(framework)}: give 'torch' or 'numpy'")
+        self._torch = _torch() if framework == "torch" else None
+        self._x = _features(self._view)
+        nbytes = parse_nbytes(cache, name="cache")
+        self.cache = PlannedCache(min(self._count, nbytes // max(1, self._x.nbytes)))
+        self.epoch = 0
+        self._batch = 0  # the next one of the epoch
+
+    def __len__(self) -> int:
+        """Return the number of batches in an epoch, the same on every rank."""
+        return ceil(self._per_rank / self._batch_size)
+
+    def __iter__(self) -> Iterator[Subgraph]:
+        """Yield the batches of an epoch, or those that are left of it."""
+        order = self._order()
+        while self._batch < len(self):
+            numbers = range(self._batch, min(len(self), self._batch + SUPERBATCH))
+            batches = [order[n * self._batch_size :][: self._batch_size] for n in numbers]
+            randoms = [self._random(1 + self._rank, number) for number in numbers]
+            samples = sample(batches, self._fanouts, randoms, self._read)
+            self.cache.follow([one.nodes for one in samples])
+            for seeds, one in zip(batches, samples, strict=True):
+                made = self._subgraph(one, len(seeds))
+                self._batch += 1
+                yield made
+        self.epoch, self._batch = self.epoch + 1, 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the place after the last batch, and what it depends on, as JSON values."""
+        return {
+            "epoch": self.epoch,
+            "batch": self._batch,
+            "version": self._view.version,
+            "seeds": hashlib.sha256(self._seeds.tobytes()).hexdigest()[:16],
+            "fanouts": self._fanouts,
+            "batch_size": self._batch_size,
+            "shuffle": self._shuffle,
+            "seed": self._seed,
+            "world_size": self._ranks,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue after the last batch of a state.
+
+        Raises:
+            StateMismatchError: It is the state of another version, of other seeds or arguments.
+        """
+        own = self.state_dict()
+        for name, value in own.items():
+            if name not in state:
+                raise StateMismatchError(f"the state has no {name!r}\ngive what state_dict() made")
+            if name not in ("epoch", "batch") and state[name] != value:
+                raise StateMismatchError(
+                    f"the state is of {name} {shown(state[name])}, this loader of {shown(value)}"
+                    "\nmake the loader as the one that the state is of",
+                    expected=state[name],
+                    actual=value,
+                )
+        self.epoch = checked_integer(state["epoch"], name="epoch", least=0)
+        self._batch = checked_integer(state["batch"], name="batch", least=0, most=len(self))
+
+    @property
+    def _per_rank(self) -> int:
+        return ceil(len(self._seeds) / self._ranks)
+
+    def _order(self) -> Int64Array:
+        """Return this rank's seeds in the order of the epoch."""
+        seeds = self._seeds
+        if self._shuffle:
+            seeds = self._random(0, 0).permutation(seeds)
+        places = np.arange(self._rank, self._per_rank * self._ranks, self._ranks)
+        return seeds[places % max(1, len(seeds))]
+
+    def _random(self, stream: int, number: int) -> np.random.Generator:
+        sequence = np.random.SeedSequence(self._seed, spawn_key=(self.epoch, stream, number))
+        return np.random.Generator(np.random.Philox(sequence))
+
+    def _read(self, ids: Int64Array) -> tuple[Int64Array, Int64Array]:
+        lists = self._view[NEIGHBORS][ids]
+        values = np.asarray(lists.values, np.int64).reshape(-1)
+        offsets = np.asarray(lists.offsets, np.int64)
+        check_ids(values, np.repeat(ids, np.diff(offsets)), self._count)
+        return values, offsets
+
+    def _subgraph(self, one: Sample, seeds: int) -> Subgraph:
+        view, nodes = self._view, one.nodes
+        made: dict[str, Any] = {
+            "n_id": nodes,
+            "edge_index": np.stack([one.sources, one.targets]),
+        }
+        if "x" in view.schema:
+            made["x"] = self.cache.gather(nodes, lambda ids: view["x"][ids])
+        if "y" in view.schema:
+            made["y"] = np.array(view["y"][nodes], subok=False)
+        if "edge_attr" in view.schema:
+            made["edge_attr"] = _of_edges(view["edge_attr"][nodes], one)
+        if self._torch is not None:
+            made = {name: self._torch.from_numpy(values) for name, values in made.items()}
+        return Subgraph(batch_size=seeds, **made)
+
+
+_COLUMNS = (NEIGHBORS, "x", "y", "edge_attr")
+
+
+def _torch() -> Any:
+    try:
+        return import_module("torch")
+    except ImportError as error:
+        raise missing_extra("framework='torch'", "torch") from error
+
+
+def _list_of(fanouts: Any) -> list[Any]:
+    if isinstance(fanouts, int) or not isinstance(fanouts, Sequence | np.ndarray):
+        raise InvalidInputError(
+            f"fanouts={shown(fanouts)}: give the neighbors at each hop, fanouts=[15, 10]"
+        )
+    return list(fanouts)
+
+
+def _features(view: View) -> npt.NDArray[Any]:
+    """Return a row of features; without any, an empty one."""
+    for name in ("x", "y"):
+        kind = view.schema.get(name)
+        if kind is not None and (kind.dtype is None or None in kind.shape or kind.nullable):
+            raise UnsupportedFeatureError(
+                f"{name!r} is {kind.describe()}: nodes have arrays of one shape there, without"
+                " NULL\nname the tensor otherwise, or write the graph with another",
+                tensor=name,
+            )
+    kind = view.schema.get("x")
+    return np.zeros(kind.shape if kind is not None else 0, kind.dtype if kind else np.uint8)  # pyright: ignore[reportArgumentType, reportCallIssue] - no None among them, checked above
+
+
+def _of_edges(lists: Ragged, one: Sample) -> npt.NDArray[Any]:
+    """Return the features of sampled edges, of the lists of all nodes."""
+    return np.asarray(lists.values)[np.asarray(lists.offsets)[one.targets] + one.places]
+
+
+def _checked_seeds(seeds: Any, graph: Dataset | View) -> Int64Array:
+    if isinstance(seeds, View | Dataset):
+        if (seeds.url, seeds.version) != (graph.url, graph.version):
+            raise InvalidInputError(
+                f"seeds= is a view of {seeds.url!r} {seeds.version}, and the graph of {graph.url!r}"
+                f" {graph.version}\nselect it from the graph"
+            )
+        return np.asarray(seeds.rows, np.int64)
+    ids = np.asarray(seeds)
+    if ids.ndim == 1 and ids.dtype == np.bool_ and len(ids) == len(graph):
+        return np.flatnonzero(ids)
+    if ids.ndim != 1 or (len(ids) and ids.dtype.kind not in "iu"):
+        raise InvalidInputError(
+            f"seeds= is {ids.dtype} {ids.shape}: give ids of nodes, a mask of {len(graph):,}, or a"
+            " view of the graph",
+            argument="seeds",
+        )
+    wrong = ids[(ids < 0) | (ids >= len(graph))]
+    if len(wrong):
+        raise InvalidInputError(
+            f"seeds= has the node {wrong[0]}, and the graph has {len(graph):,}",
+            argument="seeds",
+            actual=int(wrong[0]),
+        )
+    if len(np.unique(ids)) < len(ids):
+        raise InvalidInputError(
+            "seeds= has a node twice\ngive each once: np.unique(seeds)", argument="seeds"
+        )
+    return ids.astype(np.int64)
