@@ -103,7 +103,7 @@ if TYPE_CHECKING:
         Video,
     )
     from tensorlake.versions import CollectionReport, ExpiryReport
-    from tensorlake.workloads import graphs, trajectories
+    from tensorlake.workloads import embeddings, graphs, trajectories
     from tensorlake.workloads.inference import infer
 
     list = list_datasets  # noqa: A001 - users look for tl.list
@@ -204,6 +204,7 @@ _MODULES = {
     "collate": "tensorlake.loader.config.collate",
     "datasets": "tensorlake.datasets",
     "decode": "tensorlake.loader.decode",
+    "embeddings": "tensorlake.workloads.embeddings",
     "errors": "tensorlake.errors",
     "graphs": "tensorlake.workloads.graphs",
     "ingest": "tensorlake.ingest",
@@ -281,6 +282,7 @@ __all__ = [
     "datasets",
     "decode",
     "delete",
+    "embeddings",
     "errors",
     "exists",
     "find_duplicates",

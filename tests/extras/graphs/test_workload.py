@@ -144,10 +144,12 @@ def test_graphsage_on_cora_is_as_accurate_as_on_the_whole_graph(cora):
             best = network(data.x, data.edge_index).argmax(dim=1)
         return float((best[test] == data.y[test]).float().mean())
 
+    def whole():
+        yield data.x, data.edge_index, data.y[train], train
+
     found = {"whole": [], "sampled": []}
     for seed in range(2):
         torch.manual_seed(seed)
-        whole = lambda: [(data.x, data.edge_index, data.y[train], train)]  # noqa: E731
         found["whole"].append(accuracy(trained(whole, 50)))
         torch.manual_seed(seed)
         found["sampled"].append(accuracy(trained(sampled(seed), 50)))
