@@ -88,7 +88,7 @@ class Table:
         self._ds = ds
         self._names = (name, *state)
         self._shapes = _shapes_of(ds, self._names)
-        self._dtype = ds.schema[name].dtype
+        self._dtype = np.dtype(ds.schema[name].dtype)
         self._ids_of = ids
         self._loader = lookahead
         capacity = checked_integer(capacity, name="capacity", least=0)

@@ -147,12 +147,16 @@ def test_graphsage_on_cora_is_as_accurate_as_on_the_whole_graph(cora):
     def whole():
         yield data.x, data.edge_index, data.y[train], train
 
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # more of them wait for each other where the cores are shared
     found = {"whole": [], "sampled": []}
     for seed in range(2):
         torch.manual_seed(seed)
-        found["whole"].append(accuracy(trained(whole, 50)))
+        found["whole"].append(accuracy(trained(whole, 40)))
         torch.manual_seed(seed)
-        found["sampled"].append(accuracy(trained(sampled(seed), 50)))
+        found["sampled"].append(accuracy(trained(sampled(seed), 40)))
+
+    torch.set_num_threads(threads)
 
     assert np.mean(found["whole"]) > 0.77, found
     assert np.mean(found["sampled"]) > np.mean(found["whole"]) - 0.01, found
