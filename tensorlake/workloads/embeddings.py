@@ -106,7 +106,7 @@ class Table:
     def batches(self) -> Iterator[Any]:
         """Yield the batches of an epoch, as the loader gives them.
 
-        Of each batch ``table[ids]`` has the rows; those that it changes are of the next batches.
+        ``table[ids]`` has the rows of a batch; what is changed there, the next batches have.
 
         Raises:
             RowNotFoundError: A batch has an id that is not a row.

@@ -73,8 +73,8 @@ class NeighborLoader:
     """Batches of seeds with sampled neighborhoods, as PyTorch Geometric's ``NeighborLoader``.
 
     An epoch has every seed once, on one of the ranks; where they do not divide evenly, some come
-    twice, so that all ranks have as many batches. Iterating again makes the next epoch. What a
-    batch has follows from the version, the seeds, ``seed``, the epoch and its place.
+    twice, so that all ranks have as many batches. Iterating again makes the next epoch. Batches
+    follow from the version, the seeds, ``seed``, the epoch and their place in it.
 
     Args:
         view: The graph: a dataset of nodes, or a view of its columns.
