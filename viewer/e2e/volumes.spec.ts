@@ -50,3 +50,23 @@ test("a volume of NULL has no planes, and narrow pages show them below each othe
   await page.getByRole("button", { name: "Previous row" }).click();
   await expect.poll(() => page.getByTestId("volume").locator("img").count()).toBe(3);
 });
+
+test("the panel of a row begins with the middle plane, and keeps the plane that was chosen", async () => {
+  const page = await open("volumes?row=0");
+  const bar = page.getByTestId("row-panel").getByTestId("frames");
+  const drawn = () => page.getByTestId("row-panel").locator("img").first().getAttribute("src");
+  await expect.poll(() => bar.innerText()).toContain("10 / 19");
+  await expect.poll(drawn).toContain("frame=10");
+  await bar.getByRole("slider").fill("0");
+  await expect.poll(() => new URL(page.url()).searchParams.get("frame")).toBe("0");
+  await page.reload();
+  await expect.poll(() => bar.innerText()).toContain("0 / 19");
+});
+
+test("the bar below a volume is one line on a page of 1280 pixels", async () => {
+  const page = await open("volumes?row=0&look=1", { viewport: { width: 1280, height: 800 } });
+  await page.getByTestId("window").waitFor();
+  const close = page.getByTestId("player-view").getByRole("button", { name: /Close/ });
+  const [one, other] = await Promise.all([close.boundingBox(), page.getByRole("button", { name: "Previous row" }).boundingBox()]);
+  expect(Math.abs((one?.y ?? 0) - (other?.y ?? 99))).toBeLessThan(8);
+});

@@ -17,7 +17,7 @@ import { tagsLens, timestampLens, uuidLens } from "./words";
 
 export { imageOf, isPredicted, labelsOf } from "./belonging";
 export { handlesOf } from "./handles";
-export { frameCount, isFrames } from "./sequence";
+export { firstFrame, frameCount, isFrames } from "./sequence";
 export { isDeep } from "./image";
 export { isMedia, isPlayed } from "./media";
 export type { DrawContext, Gesture, Lens, Path, Pixel, Shape, Solid, Value } from "./lens";

@@ -15,6 +15,11 @@ export function frameCount(value: CellValue | Summary | undefined): number {
   return value.items ?? ((value.shape?.length ?? 0) > 2 ? (value.shape?.[0] ?? 0) : 0);
 }
 
+/** The frame that stands for the whole: the first of a sequence, the middle plane of a volume. */
+export function firstFrame(tensor: TensorInfo, value: CellValue | Summary | undefined): number {
+  return tensor.kind === "volume" ? Math.floor(frameCount(value) / 2) : 0;
+}
+
 export const sequenceLens: Lens = {
   brief: (tensor) => (isFrames(tensor) ? `frames ${tensor.media_type?.replace("image/", "").replace("*", "any") ?? ""}`.trim() : tensor.type.replace(/^Sequence/, "list ")),
   describe(value, tensor) {

@@ -28,8 +28,8 @@ export interface PlayerProps {
   label: string;
   /** Whether it has the middle of the page, else a part of the panel of a row. */
   isLarge: boolean;
-  /** The frame to begin with. */
-  frame: number;
+  /** The frame to begin with; null for that which stands for the whole. */
+  frame: number | null;
   /** The address of the sample, or of an image of it. */
   address: (options?: Options) => string;
   read: (part: Part, options: Options, signal: AbortSignal) => Promise<Response>;

@@ -35,7 +35,7 @@ const place: Place = {
   only: "changed",
 };
 
-const defaults: Place = { dataset: null, at: null, tql: "", saved: null, selected: null, runs: [], metrics: [], step: null, rank: null, span: null, row: null, first: null, hidden: [], counted: null, pair: null, off: [], opacity: 0.45, zoom: 1, windows: {}, image: null, frame: 0, layout: null, vector: null, color: null, look: false, side: false, label: null, edit: false, compare: null, diff: null, change: 0, only: null };
+const defaults: Place = { dataset: null, at: null, tql: "", saved: null, selected: null, runs: [], metrics: [], step: null, rank: null, span: null, row: null, first: null, hidden: [], counted: null, pair: null, off: [], opacity: 0.45, zoom: 1, windows: {}, image: null, frame: null, layout: null, vector: null, color: null, look: false, side: false, label: null, edit: false, compare: null, diff: null, change: 0, only: null };
 
 test("every view is a link: what is written is read back", () => {
   expect(readPlace(writePlace(place, root), root)).toEqual(place);

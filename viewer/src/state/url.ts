@@ -53,8 +53,8 @@ export interface Place {
   zoom: number;
   /** By deep image, the values that are black and white: "low,high"; others have the window of their own values. */
   windows: Readonly<Record<string, string>>;
-  /** The frame of the selected row's sequences. */
-  frame: number;
+  /** The frame of the selected row's sequences, or the plane of its volumes; null until one is chosen. */
+  frame: number | null;
   /** The image of a row that the detail view shows; null for the first. */
   image: string | null;
   /** Whether the detail view is open. */
@@ -125,7 +125,7 @@ export function readPlace(url: URL, root: URL): Place {
     side: url.searchParams.get("side") === "1",
     image: url.searchParams.get("image") || null,
     label: url.searchParams.get("label") || null,
-    frame: /^\d{1,9}$/.test(frame) ? Number(frame) : 0,
+    frame: /^\d{1,9}$/.test(frame) ? Number(frame) : null,
     edit: mode === EDIT,
     look: row !== null && (url.searchParams.get("look") ?? (mode === EDIT ? "1" : "")) === "1",
   };
@@ -187,7 +187,7 @@ export function writePlace(place: Place, root: URL): URL {
   set("opacity", place.opacity === OPACITY_DEFAULT ? "" : String(place.opacity));
   for (const [name, window] of Object.entries(place.windows)) url.searchParams.append("window", `${name}:${window}`);
   set("image", place.image ?? "");
-  set("frame", place.frame === 0 ? "" : String(place.frame));
+  set("frame", place.frame === null ? "" : String(place.frame));
   set("label", place.label ?? "");
   set("look", place.look ? "1" : place.edit ? "0" : ""); // a link to edit opens the detail view
   set("side", place.side ? "1" : "");

@@ -283,7 +283,7 @@ export class Viewer {
 
   selectRow(row: number | null): void {
     const bounded = row === null || this.count === 0 ? null : Math.min(Math.max(0, row), this.count - 1);
-    const frame = bounded === this.place.row ? this.place.frame : 0;
+    const frame = bounded === this.place.row ? this.place.frame : null;
     this.#put({ ...this.place, row: bounded, frame, look: this.place.look && bounded !== null }, "replace");
   }
 

@@ -3,7 +3,7 @@ import type { Row, TensorInfo } from "../../api/client";
 import { isSummary } from "../../api/client";
 import type { Extent } from "../../canvas/geometry";
 import { decodeImage } from "../../fetch/reader";
-import { isDeep, isFrames } from "../../lenses";
+import { isDeep, firstFrame, isFrames } from "../../lenses";
 import type { Viewer } from "../../state/viewer.svelte";
 
 const SIDE = 320; // pixels: a list shows fewer, screens have up to three for one
@@ -44,7 +44,7 @@ export class RowPictures {
     const [row] = page.rows;
     const value = row?.[tensor.name];
     if (row === undefined || value == null) return null;
-    const how = { ...(isFrames(tensor) ? { frame: 0 } : {}), ...(isDeep(tensor) ? { window: place.windows[tensor.name] ?? "auto" } : {}) };
+    const how = { ...(isFrames(tensor) ? { frame: firstFrame(tensor, value) } : {}), ...(isDeep(tensor) ? { window: place.windows[tensor.name] ?? "auto" } : {}) };
     const answer = await api.sample(api.sampleUrl(dataset, tensor.name, position, { version: this.version, size: SIDE, ...how }), signal);
     const image = await decodeImage(await answer.blob());
     const [height = image.height, width = image.width] = isSummary(value) && !isFrames(tensor) ? (value.shape ?? []) : [];

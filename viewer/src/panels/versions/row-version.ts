@@ -5,7 +5,7 @@ import { collectShapes, layerOf, maskTensors, type OverlayStyle } from "../../ov
 import { drawShapes } from "../../overlays/draw";
 import type { Extent, Fit } from "../../canvas/geometry";
 import { drawMask, releaseBitmap } from "../../overlays/masks";
-import { isFrames, type Shape } from "../../lenses";
+import { firstFrame, isFrames, type Shape } from "../../lenses";
 import { compareShapes } from "./shape-changes";
 import { chooseImageTensors } from "../../state/defaults";
 
@@ -51,7 +51,7 @@ export async function readRowVersion(
       const mask = await fetched(one, { size: MASK_SIDE });
       if (mask !== null) masks.set(one.name, mask);
     });
-    const [image] = await Promise.all([fetched(tensor, isFrames(tensor) ? { frame: 0 } : {}), ...reading]);
+    const [image] = await Promise.all([fetched(tensor, isFrames(tensor) ? { frame: firstFrame(tensor, row[tensor.name]) } : {}), ...reading]);
     return [tensor.name, { info, row, tensor, image, masks }];
   };
   const images = await Promise.all(chooseImageTensors(info.tensors, style.hiddenTensors).map(read));
