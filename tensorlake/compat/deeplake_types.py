@@ -64,21 +64,21 @@ UInt8, UInt16, UInt32, UInt64 = map(_scalar, ("uint8", "uint16", "uint32", "uint
 Float16, Float32, Float64 = map(_scalar, ("float16", "float32", "float64"))
 
 
-def Image(dtype: str = "uint8", sample_compression: str = "png") -> own.SampleType:  # noqa: N802
+def Image(dtype: str = "uint8", sample_compression: str = "png") -> own.SampleType:  # noqa: N802 - the library's name
     """Return the type of images of a codec."""
     del dtype  # a file has its own
     codec: Any = {"jpg": "jpeg"}.get(sample_compression, sample_compression)
     return own.Image(codec)
 
 
-def Embedding(size: int | None = None, dtype: str = "float32", **_: Any) -> own.SampleType:  # noqa: N802
+def Embedding(size: int | None = None, dtype: str = "float32", **_: Any) -> own.SampleType:  # noqa: N802 - the library's name
     """Return the type of vectors; indexes are made by ``ds.tensorlake.create_index``."""
     if size is None:
         return own.Array(dtype, (None,))
     return own.Embedding(size) if np.dtype(dtype) == np.float32 else own.Array(dtype, (size,))
 
 
-def ClassLabel(dtype: str = "uint32", names: Listed[str] = ()) -> own.SampleType:  # noqa: N802
+def ClassLabel(dtype: str = "uint32", names: Listed[str] = ()) -> own.SampleType:  # noqa: N802 - the library's name
     """Return the type of classes; without ``names`` their numbers are integers."""
     return own.ClassLabel([*names]) if names else own.as_type(dtype)
 
@@ -93,7 +93,7 @@ def BoundingBox(dtype: str = "float32", format: str | None = None, **_: Any) -> 
     return own.BBox(box)
 
 
-def Array(  # noqa: N802
+def Array(  # noqa: N802 - the library's name
     dtype: str = "float32", dimensions: int | None = None, shape: Listed[int] | None = None
 ) -> own.SampleType:
     """Return the type of arrays of a number of axes, or of a shape."""
@@ -102,54 +102,54 @@ def Array(  # noqa: N802
     return own.Array(dtype, tuple(shape))
 
 
-def BinaryMask(**_: Any) -> own.SampleType:  # noqa: N802
+def BinaryMask(**_: Any) -> own.SampleType:  # noqa: N802 - the library's name
     """Return the type of masks, bool (height, width)."""
     return own.BinaryMask()
 
 
-def SegmentMask(dtype: str = "uint8", **_: Any) -> own.SampleType:  # noqa: N802
+def SegmentMask(dtype: str = "uint8", **_: Any) -> own.SampleType:  # noqa: N802 - the library's name
     """Return the type of masks of classes, (height, width)."""
     return own.SegmentMask(dtype=dtype)
 
 
-def Text(*_: Any, **__: Any) -> own.SampleType:  # noqa: N802
+def Text(*_: Any, **__: Any) -> own.SampleType:  # noqa: N802 - the library's name
     """Return the type of texts."""
     return own.Text()
 
 
-def Dict() -> own.SampleType:  # noqa: N802
+def Dict() -> own.SampleType:  # noqa: N802 - the library's name
     """Return the type of JSON values."""
     return own.Json()
 
 
-def Bytes() -> own.SampleType:  # noqa: N802
+def Bytes() -> own.SampleType:  # noqa: N802 - the library's name
     """Return the type of bytes."""
     return own.Bytes()
 
 
-def Video(compression: str = "mp4") -> own.SampleType:  # noqa: N802
+def Video(compression: str = "mp4") -> own.SampleType:  # noqa: N802 - the library's name
     """Return the type of video files."""
     del compression  # files keep theirs
     return own.Video()
 
 
-def Audio(dtype: str = "uint8", sample_compression: str = "mp3") -> own.SampleType:  # noqa: N802
+def Audio(dtype: str = "uint8", sample_compression: str = "mp3") -> own.SampleType:  # noqa: N802 - the library's name
     """Return the type of audio files."""
     del dtype, sample_compression  # files keep theirs
     return own.Audio()
 
 
-def Mesh() -> own.SampleType:  # noqa: N802
+def Mesh() -> own.SampleType:  # noqa: N802 - the library's name
     """Return the type of mesh files."""
     return own.Mesh()
 
 
-def Sequence(nested_type: Any) -> own.SampleType:  # noqa: N802
+def Sequence(nested_type: Any) -> own.SampleType:  # noqa: N802 - the library's name
     """Return the type of lists of samples."""
     return own.Sequence(own.as_type(nested_type))
 
 
-def Link(nested_type: Any) -> own.SampleType:  # noqa: N802
+def Link(nested_type: Any) -> own.SampleType:  # noqa: N802 - the library's name
     """Return the type of samples that stay in their files."""
     return own.Link(own.as_type(nested_type))
 
