@@ -103,7 +103,7 @@ if TYPE_CHECKING:
         Video,
     )
     from tensorlake.versions import CollectionReport, ExpiryReport
-    from tensorlake.workloads import embeddings, graphs, trajectories
+    from tensorlake.workloads import embeddings, flows, graphs, ray, trajectories
     from tensorlake.workloads.inference import infer
 
     list = list_datasets  # noqa: A001 - users look for tl.list
@@ -207,6 +207,7 @@ _MODULES = {
     "embeddings": "tensorlake.workloads.embeddings",
     "errors": "tensorlake.errors",
     "graphs": "tensorlake.workloads.graphs",
+    "flows": "tensorlake.workloads.flows",
     "ingest": "tensorlake.ingest",
     "ray": "tensorlake.workloads.ray",
     "testing": "tensorlake.testing",
@@ -287,6 +288,7 @@ __all__ = [
     "exists",
     "find_duplicates",
     "find_label_issues",
+    "flows",
     "fork",
     "graphs",
     "infer",
@@ -294,6 +296,7 @@ __all__ = [
     "ingest",
     "loader_from_state",
     "mix",
+    "ray",
     "run",
     "runs",
     "set_link_credentials",

@@ -19,6 +19,7 @@ from tensorlake.cli.commands.doctor import doctor
 from tensorlake.cli.commands.du import du
 from tensorlake.cli.commands.expire import expire
 from tensorlake.cli.commands.export import export
+from tensorlake.cli.commands.flows import flows
 from tensorlake.cli.commands.fork import fork
 from tensorlake.cli.commands.gc import gc
 from tensorlake.cli.commands.head import head
@@ -60,8 +61,6 @@ app = typer.Typer(
 LATER = {
     "cache": "this version has no cache on disk to list or clear"
     "\nloaders cache chunks in memory: ds.torch(cache='4GiB'); loader.close() frees it",
-    "flows": "durable flows are not available before a later version"
-    "\ningest, copy, map and export resume where they stopped: run the same call again",
 }
 """Commands of a later version: the reason, and the alternative."""
 
@@ -82,6 +81,7 @@ def _refusal(name: str, why: str) -> Callable[[], None]:
 _register("Inspect", info, ls, head, query, show, du, bench)
 _register("Versions", log, diff, branch, tag, merge, restore)
 app.add_typer(runs, rich_help_panel="Inspect")
+app.add_typer(flows, rich_help_panel="Ingest, export, copy")
 _register("Ingest, export, copy", ingest, export, copy, fork, rm)
 app.command("cp", hidden=True)(exits_cleanly(with_terms(copy)))
 # Unknown options are passed on: the server has flags of its own, and rejects any others.

@@ -58,6 +58,7 @@ EXTRAS = {
     "mcp": ("mcp",),
     "ray": ("ray",),
     "graphs": ("pymetis", "torch_geometric"),
+    "flows": ("dbos",),
     "onnx": ("onnxruntime", "onnx"),
     "hf": ("datasets",),
     "tensorboard": ("tensorboard",),

@@ -1,0 +1,129 @@
+"""The database of flows, and DBOS on it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from tensorlake.errors import InvalidInputError, missing_extra, shown
+
+__all__ = ["QUEUE", "clients", "connect", "dbos", "launch", "stop_engine"]
+
+DATABASE = "tensorlake-flows.sqlite"
+VARIABLE = "TENSORLAKE_FLOWS"
+APPLICATION = "tensorlake"
+QUEUE = "tensorlake-flows"
+POLL_S = 0.2
+_SCHEMES = ("sqlite:///", "postgresql://", "postgresql+psycopg://")
+
+_chosen: dict[str, str] = {}
+"""The database that `connect` named, under "url"."""
+
+
+def connect(database: str | os.PathLike[str] | None = None) -> str:
+    """Choose the database of this process's flows, and return its URL.
+
+    Without a call, it is that of the variable ``TENSORLAKE_FLOWS``, or the file
+    ``tensorlake-flows.sqlite`` in the working directory.
+
+    Args:
+        database: Path of an SQLite file, or a URL: ``postgresql://user@host/name``. PostgreSQL for
+            processes on several machines. None: the one that is chosen.
+
+    Raises:
+        InvalidInputError: It is neither a path nor such a URL.
+    """
+    given = database if database is not None else _chosen.get("url", os.environ.get(VARIABLE))
+    text = os.fspath(given) if isinstance(given, str | os.PathLike) else given
+    if text is None:
+        text = DATABASE
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise InvalidInputError(
+            f"database={shown(database)}: give the path of a file, or postgresql://user@host/name",
+            argument="database",
+            actual=database,
+        )
+    if "://" not in text:
+        text = f"sqlite:///{Path(text).absolute()}"
+    if not text.startswith(_SCHEMES):
+        raise InvalidInputError(
+            f"flows are kept in SQLite or PostgreSQL, not in {shown(text)}"
+            "\ngive the path of a file, or postgresql://user@host/name",
+            argument="database",
+            actual=text,
+        )
+    if database is not None:
+        stop_engine()
+        _chosen["url"] = text
+    return text
+
+
+@cache
+def dbos() -> Any:
+    """Return DBOS.
+
+    Raises:
+        MissingExtraError: It is not installed.
+    """
+    try:
+        return import_module("dbos")
+    except ImportError as error:
+        raise missing_extra("tensorlake flows", "flows") from error
+
+
+_launching = threading.Lock()
+_launched: list[str] = []
+"""The database whose flows run in this process; DBOS has one per process."""
+
+
+def launch() -> None:
+    """Run flows in this process from now on: new ones, and those that were interrupted."""
+    with _launching:
+        if _launched:
+            return
+        engine, url = dbos().DBOS, connect()
+        engine(
+            config={
+                "name": APPLICATION,
+                "system_database_url": url,
+                # One version for all code: a flow's results count after its file was edited
+                "application_version": "1",
+                "log_level": "ERROR",
+                "notification_listener_polling_interval_sec": POLL_S,
+            }
+        )
+        engine.launch()
+        engine.register_queue(QUEUE, polling_interval_sec=POLL_S)
+        _launched.append(url)
+
+
+def stop_engine() -> None:
+    """Run no flows in this process any more; the next one continues those under way."""
+    with _launching:
+        if _launched:
+            _launched.clear()
+            dbos().DBOS.destroy(workflow_completion_timeout_sec=0)
+
+
+@contextmanager
+def clients() -> Generator[Any]:
+    """Give a client of the database, which is made if it is not there."""
+    module, url = dbos(), connect()
+    if url not in _migrated:
+        module.DBOS.migrate(url)
+        _migrated.add(url)
+    client = module.DBOSClient(system_database_url=url, application_name=APPLICATION)
+    try:
+        yield client
+    finally:
+        client.destroy()
+
+
+_migrated: set[str] = set()
+"""Databases that are known to have the tables."""

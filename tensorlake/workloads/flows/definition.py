@@ -1,0 +1,245 @@
+"""The definition of flows: their steps, their keys, and what starts them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
+
+from tensorlake.errors import InvalidInputError, InvalidStateError, shown
+from tensorlake.quantities import checked_integer
+from tensorlake.storage import open_store, place_text, runtime
+from tensorlake.workloads.flows.database import dbos, launch
+
+__all__ = ["WAITS_FOR", "Flow", "Watch", "approval", "flow", "flows", "key", "step", "watch"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+APPROVAL_S = 10 * 365 * 86_400.0  # a flow that waits costs a row, and a thread while it runs
+WAITS_FOR = "waits_for"
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """The files of a prefix, as a reason to start a flow; made by `watch`.
+
+    Attributes:
+        prefix: Folder or URL.
+        every_s: Seconds between two listings.
+        storage_options: As in ``tl.open``.
+    """
+
+    prefix: str
+    every_s: float
+    storage_options: Mapping[str, Any] | None = None
+
+    def digest(self) -> str | None:
+        """Return a digest of the names, sizes and times of the files; None if there are none."""
+
+        async def listed() -> list[tuple[str, int, str]]:
+            store = open_store(self.prefix, storage_options=self.storage_options)
+            objects = [one async for one in store.list("")]
+            return [(one.path, one.nbytes, one.etag or str(one.modified)) for one in objects]
+
+        found = runtime.run(listed())
+        digest = hashlib.blake2b(json.dumps(found).encode(), digest_size=12)
+        return digest.hexdigest() if found else None
+
+
+def watch(
+    prefix: str | os.PathLike[str],
+    *,
+    every_s: float = 60.0,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Watch:
+    """Name a folder or URL whose changes start a flow: ``@flows.flow(on=flows.watch("in/"))``.
+
+    `run` lists it, and starts the flow with the prefix when files are there that were not, or have
+    changed. One listing starts one run, however many processes watch. The flow finds out which
+    files are new by itself: an ingestion is a sync.
+
+    Example:
+        >>> from tensorlake import flows
+        >>> flows.watch("s3://bucket/incoming/", every_s=30).every_s
+        30
+    """
+    if isinstance(every_s, bool) or not isinstance(every_s, int | float) or not every_s > 0:
+        raise InvalidInputError(f"every_s={shown(every_s)}: give seconds, more than 0")
+    return Watch(place_text(prefix, what="prefix"), every_s, storage_options)
+
+
+@dataclass(frozen=True, slots=True)
+class Flow(Generic[P, T]):
+    """A function of steps, made by `flow`; a call runs it here, and waits.
+
+    Attributes:
+        name: Its name, in all processes.
+        on: The reason to start it.
+        workflow: Its function, as DBOS runs it.
+    """
+
+    name: str
+    on: Watch | None
+    workflow: Callable[P, T]
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run the flow and return its result; after a kill, another process continues it."""
+        launch()
+        return self.workflow(*args, **kwargs)
+
+
+_defined: dict[str, Flow[..., Any]] = {}
+"""The flows of this process, by name."""
+
+
+def flows() -> Mapping[str, Flow[..., Any]]:
+    """Return the flows that this process defines."""
+    return _defined
+
+
+@overload
+def flow(function: Callable[P, T], /) -> Flow[P, T]: ...
+
+
+@overload
+def flow(
+    *, name: str | None = None, on: Watch | None = None
+) -> Callable[[Callable[P, T]], Flow[P, T]]: ...
+
+
+def flow(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    on: Watch | None = None,
+) -> Any:
+    """Make a function of steps durable.
+
+    The code between its steps runs again after a kill, and must then call the same steps: it
+    decides by their results, and reads no clock, file or random number itself.
+
+    Args:
+        function: The function; its arguments and result are pickled.
+        name: Its name; None: that of the function.
+        on: The reason to start it, `watch`: the function takes the prefix.
+
+    Raises:
+        InvalidStateError: There is a flow of this name.
+        MissingExtraError: The extra ``flows`` is not installed.
+    """
+    if on is not None and not isinstance(on, Watch):
+        raise InvalidInputError(f"on={shown(on)}: give flows.watch(prefix)", actual=on)
+
+    def made(function: Callable[P, T]) -> Flow[P, T]:
+        called = name or _name_of(function, "flow")
+        if called in _defined:
+            raise InvalidStateError(
+                f"there is a flow {called!r} already\ngive this one a name: @flows.flow(name=…)"
+            )
+        workflow = dbos().DBOS.workflow(name=called)(function)
+        _defined[called] = one = Flow(called, on, cast("Callable[P, T]", workflow))
+        return one
+
+    return made if function is None else made(function)
+
+
+@overload
+def step(function: Callable[P, T], /) -> Callable[P, T]: ...
+
+
+@overload
+def step(
+    *, retries: int = 3, wait_s: float = 1.0, backoff: float = 2.0
+) -> Callable[[Callable[P, T]], Callable[P, T]]: ...
+
+
+def step(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    retries: int = 3,
+    wait_s: float = 1.0,
+    backoff: float = 2.0,
+) -> Any:
+    """Make a function a step of flows: once its result is kept, it is not called again.
+
+    Outside a flow it is the function that it was.
+
+    Args:
+        function: The function; its result is pickled.
+        retries: Calls after the first one that raises.
+        wait_s: Seconds before the first of them.
+        backoff: The factor from one wait to the next.
+
+    Raises:
+        MissingExtraError: The extra ``flows`` is not installed.
+    """
+    checked_integer(retries, name="retries", least=0)
+    for name, number in (("wait_s", wait_s), ("backoff", backoff)):
+        if isinstance(number, bool) or not isinstance(number, int | float) or not number >= 0:
+            raise InvalidInputError(f"{name}={shown(number)}: give a number of at least 0")
+
+    def made(function: Callable[P, T]) -> Callable[P, T]:
+        as_step = dbos().DBOS.step(
+            name=_name_of(function, "step"),
+            retries_allowed=retries > 0,
+            max_attempts=retries + 1,
+            interval_seconds=wait_s,
+            backoff_rate=backoff,
+        )
+        return as_step(function)
+
+    return made if function is None else made(function)
+
+
+def key() -> str:
+    """Return the key of this step of this run, for ``ds.commit(message, key=flows.key())``.
+
+    It is the same when the step is called again, after a kill or an error, so its commit is
+    published once. A step of several commits adds to it: ``f"{flows.key()}/labels"``.
+
+    Raises:
+        InvalidStateError: No step of a flow runs here.
+    """
+    engine = dbos().DBOS
+    if engine.workflow_id is None or engine.step_id is None:
+        raise InvalidStateError(
+            "flows.key() is the key of a step, and none runs here"
+            "\ncall it in a function with @flows.step, called by one with @flows.flow"
+        )
+    return f"flow/{engine.workflow_id}/{engine.step_id}"
+
+
+def approval(what: str, *, timeout_s: float | None = None) -> bool:
+    """Wait in a flow for ``flows.approve(id)``, and return the decision.
+
+    Args:
+        what: The question; each one of a run has its own text.
+        timeout_s: Seconds after which the answer is no; None: it waits.
+
+    Raises:
+        InvalidStateError: No flow runs here.
+    """
+    engine = dbos().DBOS
+    if engine.workflow_id is None:
+        raise InvalidStateError("flows.approval() waits in a flow, and none runs here")
+    if not isinstance(what, str) or not what:
+        raise InvalidInputError(f"approval({shown(what)}): give the question, as text", actual=what)
+    engine.set_event(WAITS_FOR, what)
+    answer = engine.recv(f"approval:{what}", APPROVAL_S if timeout_s is None else timeout_s)
+    engine.set_event(WAITS_FOR, None)
+    return answer is True
+
+
+def _name_of(function: Any, kind: str) -> str:
+    if not callable(function) or not hasattr(function, "__qualname__"):
+        raise InvalidInputError(
+            f"a {kind} is a function, got {shown(function)}\nwrite @flows.{kind} above its def",
+            actual=function,
+        )
+    return str(function.__qualname__).rpartition("<locals>.")[2]

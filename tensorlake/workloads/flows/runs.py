@@ -1,0 +1,222 @@
+"""The runs of flows, from any process: start, list, inspect, retry, cancel, approve."""
+
+from __future__ import annotations
+
+import builtins
+import datetime as dt
+from dataclasses import dataclass
+from typing import Any
+
+from tensorlake.errors import InvalidInputError, InvalidStateError, NotFoundError, shown
+from tensorlake.quantities import checked_integer
+from tensorlake.workloads.flows.database import QUEUE, clients
+from tensorlake.workloads.flows.definition import WAITS_FOR, Flow
+
+__all__ = [
+    "FlowRun",
+    "StepRun",
+    "approve",
+    "cancel",
+    "inspect",
+    "list_runs",
+    "retry",
+    "start",
+]
+
+STATES = {
+    "ENQUEUED": "queued",
+    "DELAYED": "queued",
+    "PENDING": "running",
+    "SUCCESS": "done",
+    "ERROR": "failed",
+    "MAX_RECOVERY_ATTEMPTS_EXCEEDED": "failed",
+    "CANCELLED": "cancelled",
+}
+OWN = "DBOS."
+"""Steps of DBOS's own: events and messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepRun:
+    """One step of a run.
+
+    Attributes:
+        name: Name of the function.
+        result: Its result; None if it failed.
+        error: The first line of its error, if it failed.
+    """
+
+    name: str
+    result: object
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowRun:
+    """One run of a flow.
+
+    Attributes:
+        id: Its identity.
+        flow: Name of the flow.
+        state: "queued", "running", "waiting" (for an approval), "done", "failed" or "cancelled".
+        waits_for: The question of the approval that it waits for.
+        arguments: Its arguments, as text.
+        result: Its result, if it is done.
+        error: The first line of its error, if it failed.
+        started: The time of its start, UTC.
+        steps: Its steps that have ended; of `inspect` alone.
+    """
+
+    id: str
+    flow: str
+    state: str
+    waits_for: str | None
+    arguments: str
+    result: object
+    error: str | None
+    started: dt.datetime
+    steps: tuple[StepRun, ...] = ()
+
+    def __str__(self) -> str:
+        why = f" for {self.waits_for!r}" if self.waits_for else ""
+        why += f": {self.error}" if self.error else ""
+        return f"{self.id} {self.flow}({self.arguments}) {self.state}{why}"
+
+
+def start(flow: str | Flow[..., Any], /, *args: Any, **kwargs: Any) -> FlowRun:
+    """Start a flow, and return at once; a process in `run` that has its code runs it.
+
+    Args:
+        flow: The flow, or its name.
+        *args: Its arguments.
+        **kwargs: Likewise.
+    """
+    name = flow.name if isinstance(flow, Flow) else flow
+    if not isinstance(name, str) or not name:
+        raise InvalidInputError(f"give a flow or its name, got {shown(flow)}", actual=flow)
+    with clients() as client:
+        options = {"queue_name": QUEUE, "workflow_name": name}
+        return _run(client, client.enqueue(options, *args, **kwargs).get_workflow_id())
+
+
+def list_runs(*, flow: str | None = None, limit: int = 100) -> builtins.list[FlowRun]:
+    """List runs, the newest first; ``flows.list``.
+
+    Args:
+        flow: Only those of one flow.
+        limit: Number of runs, at most.
+    """
+    checked_integer(limit, name="limit", least=1)
+    with clients() as client:
+        found = client.list_workflows(name=flow, limit=limit, sort_desc=True)
+        return [_described(client, one) for one in found]
+
+
+def inspect(id: str) -> FlowRun:  # noqa: A002 - the name of the attribute
+    """Return a run with its steps.
+
+    Raises:
+        NotFoundError: There is no such run.
+    """
+    with clients() as client:
+        return _run(client, id)
+
+
+def retry(id: str) -> FlowRun:  # noqa: A002 - likewise
+    """Continue a run that failed or was cancelled, at the step that has no result.
+
+    Raises:
+        InvalidStateError: It is in another state.
+        NotFoundError: There is no such run.
+    """
+    with clients() as client:
+        found = _run(client, id)
+        if found.state == "failed":
+            steps = client.list_workflow_steps(id)
+            failed = [one["function_id"] for one in steps if one["error"] is not None]
+            first = failed[0] if failed else len(steps) + 1
+            client.rewind_workflow(id, start_step=first, queue_name=QUEUE)
+        elif found.state == "cancelled":
+            client.resume_workflow(id, queue_name=QUEUE)
+        else:
+            raise InvalidStateError(
+                f"flow {id!r} is {found.state}: only a run that failed or was cancelled is retried"
+            )
+        return _run(client, id)
+
+
+def cancel(id: str) -> FlowRun:  # noqa: A002 - likewise
+    """Cancel a run: it ends before its next step.
+
+    Raises:
+        InvalidStateError: It has ended.
+        NotFoundError: There is no such run.
+    """
+    with clients() as client:
+        found = _run(client, id)
+        if found.state in ("done", "failed", "cancelled"):
+            raise InvalidStateError(f"flow {id!r} has ended: it is {found.state}")
+        client.cancel_workflow(id)
+        return _run(client, id)
+
+
+def approve(id: str, *, decision: bool = True) -> FlowRun:  # noqa: A002 - likewise
+    """Answer the approval that a run waits for; the first answer counts.
+
+    Args:
+        id: The run.
+        decision: False: refuse.
+
+    Raises:
+        InvalidStateError: It waits for none.
+        NotFoundError: There is no such run.
+    """
+    if not isinstance(decision, bool):
+        raise InvalidInputError(f"decision={shown(decision)}: give True or False", actual=decision)
+    with clients() as client:
+        found = _run(client, id)
+        if found.waits_for is None:
+            raise InvalidStateError(f"flow {id!r} waits for no approval: it is {found.state}")
+        what = found.waits_for
+        client.send(id, decision, f"approval:{what}", idempotency_key=f"{id}/{what}")
+        return _run(client, id)
+
+
+def _run(client: Any, id_: str) -> FlowRun:
+    found = client.list_workflows(workflow_ids=[id_]) if isinstance(id_, str) else []
+    if not found:
+        raise NotFoundError(f"there is no flow {shown(id_)}\nflows.list() has those that there are")
+    steps = [
+        StepRun(one["function_name"], one["output"], _error(one["error"]))
+        for one in client.list_workflow_steps(id_)
+        if not str(one["function_name"]).startswith(OWN)
+    ]
+    return _described(client, found[0], tuple(steps))
+
+
+def _described(client: Any, status: Any, steps: tuple[StepRun, ...] = ()) -> FlowRun:
+    state = STATES[status.status]
+    waits = client.get_event(status.workflow_id, WAITS_FOR, 0) if state == "running" else None
+    given: Any = status.input or {"args": (), "kwargs": {}}
+    arguments = [shown(one) for one in given["args"]]
+    arguments += [f"{name}={shown(one)}" for name, one in given["kwargs"].items()]
+    return FlowRun(
+        id=status.workflow_id,
+        flow=status.name,
+        state="waiting" if waits else state,
+        waits_for=waits,
+        arguments=", ".join(arguments),
+        result=status.output,
+        error=_error(status.error),
+        started=dt.datetime.fromtimestamp((status.created_at or 0) / 1000, dt.UTC),
+        steps=steps,
+    )
+
+
+def _error(error: Any) -> str | None:
+    """Return the first line of an error: that of the last call, where there were several."""
+    if error is None:
+        return None
+    calls = getattr(error, "errors", None)
+    last = calls[-1] if calls else error
+    return f"{type(last).__name__}: {str(last).partition(chr(10))[0]}"

@@ -1,0 +1,220 @@
+"""Flows on DBOS: each step once, whatever stops; runs are listed, retried, cancelled, approved."""
+# pyright: basic
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import tensorlake as tl
+from tensorlake import flows
+
+pytest.importorskip("dbos")
+pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore")]  # of theirs
+
+WAIT_S = 60
+calls: list[str] = []
+broken = {"store"}
+kept: dict[str, str] = {}
+
+
+@flows.step(retries=1, wait_s=0.01)
+def note(text):
+    calls.append(text)
+    kept[text] = flows.key()
+    if text in broken:
+        raise ValueError(f"no {text}\nat all")
+    return text.upper()
+
+
+@flows.flow
+def notes(*texts):
+    return [note(text) for text in texts]
+
+
+@flows.flow
+def asks(what):
+    note("before")
+    return flows.approval(what), note("after")
+
+
+@flows.flow
+def asks_briefly():
+    return flows.approval("soon", timeout_s=0.1)
+
+
+@pytest.fixture
+def database(tmp_path):
+    """A database, and a service that runs flows until the test has ended."""
+    calls.clear()
+    place = flows.connect(tmp_path / "flows.sqlite")
+    ended = threading.Event()
+    service = threading.Thread(target=flows.run, kwargs={"until": ended.is_set})
+    service.start()
+    yield place
+    ended.set()
+    service.join()
+
+
+def until(id_, *states):
+    """Wait until a run is in one of some states."""
+    turn = threading.Event()
+    for _ in range(WAIT_S * 20):
+        if (found := flows.inspect(id_)).state in states:
+            return found
+        turn.wait(0.05)
+    raise AssertionError(found)
+
+
+def test_a_flow_is_started_by_name_and_its_steps_are_kept(database):
+    started = flows.start("notes", "one", "two")
+    assert started.state in ("queued", "running", "done")
+
+    done = until(started.id, "done")
+
+    assert done.result == ["ONE", "TWO"]
+    assert [(one.name, one.result, one.error) for one in done.steps] == [
+        ("note", "ONE", None),
+        ("note", "TWO", None),
+    ]
+    assert (done.flow, done.arguments) == ("notes", "'one', 'two'")
+    assert [one.id for one in flows.list(flow="notes")] == [done.id]
+    assert flows.list(flow="none") == []
+    assert kept["one"] == f"flow/{done.id}/1"
+    assert kept["two"] == f"flow/{done.id}/2"
+
+
+def test_a_call_of_a_flow_runs_it_here(database):
+    assert notes("here") == ["HERE"]
+    assert note.__name__ == "note"
+
+
+def test_a_step_that_fails_is_called_again_and_its_run_is_continued_there(database):
+    failed = until(flows.start(notes, "first", "store", "last").id, "failed")
+
+    assert calls == ["first", "store", "store"]
+    assert failed.error == failed.steps[1].error == "ValueError: no store"
+    broken.clear()
+    try:
+        flows.retry(failed.id)
+        done = until(failed.id, "done")
+    finally:
+        broken.add("store")
+    assert done.result == ["FIRST", "STORE", "LAST"]
+    assert calls == ["first", "store", "store", "store", "last"]  # the first one is not repeated
+    with pytest.raises(tl.errors.InvalidStateError, match="is done"):
+        flows.retry(failed.id)
+
+
+@pytest.mark.parametrize("decision", [True, False])
+def test_an_approval_waits_for_a_person_whose_first_answer_counts(database, decision):
+    waiting = until(flows.start(asks, "publish").id, "waiting")
+
+    assert waiting.waits_for == "publish"
+    assert "waiting for 'publish'" in str(waiting)
+    flows.approve(waiting.id, decision=decision)
+    done = until(waiting.id, "done")
+
+    assert done.result == (decision, "AFTER")
+    with pytest.raises(tl.errors.InvalidStateError, match="waits for no approval: it is done"):
+        flows.approve(waiting.id)
+
+
+def test_an_approval_may_end_by_itself(database):
+    assert until(flows.start(asks_briefly).id, "done").result is False
+
+
+def test_a_run_that_is_cancelled_ends_and_can_be_continued(database):
+    waiting = until(flows.start(asks, "cancelled").id, "waiting")
+
+    assert flows.cancel(waiting.id).state == "cancelled"
+    with pytest.raises(tl.errors.InvalidStateError, match="has ended: it is cancelled"):
+        flows.cancel(waiting.id)
+
+    flows.retry(waiting.id)
+    until(waiting.id, "waiting")
+    flows.approve(waiting.id)
+    assert until(waiting.id, "done").result == (True, "AFTER")
+    assert calls.count("before") == 1
+
+
+def test_what_does_not_exist_or_runs_nowhere_is_refused(database):
+    for call in (flows.inspect, flows.retry, flows.cancel, flows.approve):
+        with pytest.raises(tl.errors.NotFoundError, match="there is no flow 'gone'"):
+            call("gone")
+    with pytest.raises(tl.errors.InvalidStateError, match="none runs here"):
+        flows.key()
+    with pytest.raises(tl.errors.InvalidStateError, match="none runs here"):
+        flows.approval("publish")
+    with pytest.raises(tl.errors.InvalidStateError, match="there is a flow 'notes' already"):
+        flows.flow(name="notes")(lambda: None)
+
+
+WATCHED = """
+import sys
+from tensorlake import flows
+folder, out = sys.argv[1:]
+
+@flows.step
+def record(prefix):
+    with open(out, "a") as file:
+        file.write(flows.key() + "\\n")
+
+@flows.flow(on=flows.watch(folder, every_s=0.05))
+def arrive(prefix):
+    assert prefix == folder
+    record(prefix)
+
+flows.run(until=lambda: sum(one.state == "done" for one in flows.list()) == 2)
+"""
+
+
+def test_two_processes_that_watch_start_one_run_for_each_change(tmp_path):
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    (folder / "a.txt").write_text("a")
+    database = flows.connect(tmp_path / "flows.sqlite")
+    flows.list()  # makes the database, which two processes would do at once
+    environment = {**os.environ, "TENSORLAKE_FLOWS": database, "PYTHONPATH": ":".join(sys.path)}
+    services = [
+        subprocess.Popen([sys.executable, "-c", WATCHED, str(folder), str(out)], env=environment)
+        for _ in range(2)
+    ]
+    turn = threading.Event()
+    for _ in range(WAIT_S * 20):
+        if [one.state for one in flows.list()] == ["done"]:
+            break
+        turn.wait(0.05)
+    (folder / "b.txt").write_text("b")
+
+    assert [one.wait(timeout=WAIT_S) for one in services] == [0, 0]
+    assert len({*out.read_text().split()}) == len(out.read_text().split()) == 2
+
+
+def test_a_flow_killed_at_twelve_points_has_one_content_and_no_duplicates(tmp_path):
+    script = Path(__file__).with_name("kill_points.py")
+    done = subprocess.run(
+        [sys.executable, str(script), str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=380,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    ended = json.loads((tmp_path / "ended.json").read_text())
+
+    whole = ended.pop("0")
+    assert whole[:2] == [0, 0]
+    assert whole[2] == [["corrected", "tx", "txx", "txxx", "txxxx"], [1, 2, 3, 4, 5], 3]
+    assert {at: one[:2] for at, one in ended.items()} == {
+        str(at): [-signal.SIGKILL, 0] for at in range(1, 13)
+    }
+    assert {at: one[2] for at, one in ended.items()} == dict.fromkeys(ended, whole[2])
