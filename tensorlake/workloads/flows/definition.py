@@ -220,7 +220,7 @@ def approval(what: str, *, timeout_s: float | None = None) -> bool:
 
     Args:
         what: The question; each one of a run has its own text.
-        timeout_s: Seconds after which the answer is no; None: it waits.
+        timeout_s: Seconds after which the decision is False; None: it waits.
 
     Raises:
         InvalidStateError: No flow runs here.

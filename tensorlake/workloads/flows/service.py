@@ -22,7 +22,7 @@ def run(*, until: Callable[[], bool] | None = None) -> None:
     """Run flows in this process: those that were interrupted, started, or are watched for.
 
     Args:
-        until: Asked a few times a second; `run` returns when it is true. None: for ever.
+        until: Asked a few times a second; `run` returns when it is true; None: never.
     """
     launch()
     ended = threading.Event()
