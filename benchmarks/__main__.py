@@ -13,6 +13,7 @@ from pathlib import Path
 from benchmarks import (
     arrays,
     bottlenecks,
+    clusters,
     copies,
     diagnose,
     first_batch,
@@ -72,6 +73,7 @@ ALL: tuple[Benchmark, ...] = (
     *storage.BENCHMARKS,
     *storage_remote.BENCHMARKS,
     *writers.BENCHMARKS,
+    *clusters.BENCHMARKS,
     *query.BENCHMARKS,
     *query_cancel.BENCHMARKS,
     *query_curator.BENCHMARKS,

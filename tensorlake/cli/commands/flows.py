@@ -3,7 +3,7 @@
 import json
 import runpy
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,9 +13,6 @@ from tensorlake.cli.options import AsJson
 from tensorlake.cli.output import print_json, print_table
 from tensorlake.cli.terms import Terms, with_terms
 from tensorlake.errors import InvalidInputError
-
-if TYPE_CHECKING:
-    from tensorlake.workloads.flows import FlowRun
 
 __all__ = ["flows"]
 
@@ -188,14 +185,14 @@ def _value(text: str) -> Any:
         return text
 
 
-def _print(found: "FlowRun", *, as_json: bool) -> None:
+def _print(found: "tl.flows.FlowRun", *, as_json: bool) -> None:
     if as_json:
         print_json(_described(found))
     else:
         print(found)
 
 
-def _described(found: "FlowRun") -> dict[str, Any]:
+def _described(found: "tl.flows.FlowRun") -> dict[str, Any]:
     return {
         "id": found.id,
         "flow": found.flow,

@@ -1,3 +1,4 @@
+# pyright: basic, reportMissingImports=false
 """Flower: clients train on views of one dataset, and its FedAvg joins what they learned."""
 
 from __future__ import annotations
@@ -45,3 +46,33 @@ def test_clients_on_views_learn_together_what_none_was_given_alone(samples):
 
     (learned,) = parameters_to_ndarrays(weights)
     assert learned.tolist() == pytest.approx([1.0, 1.0, 1.0], abs=0.05)
+
+
+class Stepper(Learner):
+    """Takes one step over all rows of its view."""
+
+    def fit(self, parameters, config):
+        (weights,) = parameters
+        return [stepped(weights, self.view)], len(self.view), {}
+
+
+def stepped(weights, view):
+    """The weights after a step over all rows, in float64."""
+    x, total = view["x"][:].astype(np.float64), view["total"][:].astype(np.float64)
+    return weights - RATE * x.T @ (x @ weights - total) / len(x)
+
+
+def test_a_round_is_the_weighted_mean_and_the_step_over_all_rows(samples):
+    views = [samples.query("WHERE total < 1.2"), samples.query("WHERE total >= 1.2")]
+    assert len(views[0]) != len(views[1])
+    given = np.array([0.3, -0.2, 0.9])
+    answers = [
+        Stepper(view).to_client().fit(FitIns(ndarrays_to_parameters([given]), {})) for view in views
+    ]
+
+    joined, _ = FedAvg().aggregate_fit(1, [(None, answer) for answer in answers], [])
+
+    (found,) = parameters_to_ndarrays(joined)
+    mean = sum(len(view) * stepped(given, view) for view in views) / len(samples)
+    assert np.abs(found - mean).max() < 1e-6
+    assert np.abs(found - stepped(given, samples)).max() < 1e-6
