@@ -147,7 +147,7 @@ def upsert(self: HasSession, rows: Any, on: str | Sequence[str]) -> Upserted:  #
 
 def map(  # noqa: A001, D417 - the method's name; self
     self: HasDatasets[Dataset],
-    function: Callable[[dict[str, Any]], Any] | str | PathLike[str],
+    function: Callable[..., Any] | str | PathLike[str],
     *,
     schema: Mapping[str, Any] | None = None,
     columns: Sequence[str] | None = None,
