@@ -114,3 +114,14 @@ def test_a_placement_that_ranks_could_differ_in_is_refused(ds, options, message)
 def test_rows_of_several_datasets_are_not_placed(ds, placed):
     with pytest.raises(InvalidInputError, match="rows of a mix"):
         tl.mix({"a": (ds, 0.5), "b": (ds, 0.5)}).loader(batch_size=8, **placed)
+
+
+def test_a_run_makes_the_batches_of_all_ranks_again(ds, placed):
+    options = {"shuffle": True, **placed}
+    with ds.run("placed") as run:
+        loader = run.loader(batch_size=8, seed=3, rank=0, world_size=3, **options)
+        for _ in loader:
+            run.log(loss=0.0)
+
+    again = [ds.runs["placed"].batch(4, rank=rank)["x"].tolist() for rank in range(3)]
+    assert again == [batches(ds, rank, 3, **options)[4] for rank in range(3)]
