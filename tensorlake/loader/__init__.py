@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.config import collate
     from tensorlake.loader.config.arguments import Framework
     from tensorlake.loader.config.column_plan import HOLE, ColumnPlan
-    from tensorlake.loader.config.companions import with_companions
+    from tensorlake.loader.config.companions import refuse_left_behind, with_companions
     from tensorlake.loader.config.nulls import NullColumnWarning
     from tensorlake.loader.decode import step_from_json
     from tensorlake.loader.diagnosis import Diagnosis
@@ -123,6 +123,7 @@ __all__ = [
     "decode",
     "make_loader",
     "measure_epochs",
+    "refuse_left_behind",
     "served_loader",
     "step_from_json",
     "tf_dataset",
@@ -136,7 +137,7 @@ _PLACES: Final = {
     "tensorlake.loader.config": "collate",
     "tensorlake.loader.config.arguments": "Framework",
     "tensorlake.loader.config.column_plan": "HOLE ColumnPlan",
-    "tensorlake.loader.config.companions": "with_companions",
+    "tensorlake.loader.config.companions": "refuse_left_behind with_companions",
     "tensorlake.loader.config.nulls": "NullColumnWarning",
     "tensorlake.loader.decode": "step_from_json",
     "tensorlake.loader.diagnosis": "Diagnosis",

@@ -23,9 +23,15 @@ from tensorlake.dataset.core.stored_columns import StoredColumn
 from tensorlake.dataset.transform.map.items import stamps_of
 from tensorlake.dataset.transform.materialize.recipe import Making, annotations_of
 from tensorlake.errors import InvalidInputError
-from tensorlake.loader import Annotations, ColumnPlan, decode, with_companions
+from tensorlake.loader import (
+    Annotations,
+    ColumnPlan,
+    decode,
+    refuse_left_behind,
+    with_companions,
+)
 from tensorlake.storage import parallel_map, usable_cores
-from tensorlake.types import EncodedColumn, Image, take
+from tensorlake.types import BBox3D, EncodedColumn, Image, take
 
 if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
@@ -55,13 +61,15 @@ class Piece:
         positions: Their positions in the view.
         columns: Their values, by column of the view.
         stamps: Digests of their stored columns in the view, uint64.
-        nbytes: About how many bytes they take as stored in the view.
+        read_nbytes: About how many bytes they take as stored in the view.
+        made_nbytes: About how many the values take.
     """
 
     positions: Int64Array
     columns: dict[str, Any]
     stamps: npt.NDArray[np.uint64]
-    nbytes: int
+    read_nbytes: int
+    made_nbytes: int
 
 
 @dataclass(frozen=True)
@@ -100,7 +108,7 @@ class Encoder:
         stamps = stamps_of(
             {name: (one.sample_type, one.column) for name, one in stored.items()}, len(positions)
         )
-        nbytes = sum(_nbytes(one.column) for one in stored.values())
+        read_nbytes = sum(_nbytes(one.column) for one in stored.values())
         rows = view.selection.row_numbers(positions)
         columns: dict[str, Any] = {
             name: one.take(positions).present() for name, one in view.computed.items()
@@ -110,7 +118,8 @@ class Encoder:
             stored |= self._moved(stored, placements, rows)
             for name, one in stored.items():
                 columns[name] = made[name] if name in made else self._column(name, one, rows)
-        return Piece(positions, columns, stamps, nbytes)
+        made_nbytes = sum(_nbytes(columns[name].column) for name in stored)
+        return Piece(positions, columns, stamps, read_nbytes, made_nbytes)
 
     def _column(self, name: str, stored: StoredColumn, rows: Int64Array) -> StoredColumn:
         """Return a column as the copy has it, but for images that are moved."""
@@ -191,7 +200,13 @@ class Encoder:
         images = {name for name in placements if annotations_of(schema, name)}
         if not images:
             return {}
-        planned = {name: _planned(name, schema[name], self.makings.get(name)) for name in stored}
+        planned = {
+            name: _planned(name, schema[name], self.makings.get(name))
+            for name in stored
+            if not isinstance(schema[name], BBox3D)  # in metres
+        }
+        for plan in planned.values():
+            refuse_left_behind(plan, planned, images, self.view.selection.snapshot.schema)
         plans = [with_companions(plan, planned, images) for plan in planned.values()]
         involved = tuple(one for one in plans if one.mover or one.drops_with or one.counts_with)
         values = {one.name: _values(stored[one.name], one) for one in involved}

@@ -67,8 +67,14 @@ class Making:
     @property
     def moves(self) -> bool:
         """Whether pixels of an image come to other places."""
-        scales = isinstance(self.type, Image) and self.type.max_side is not None
-        return scales or (self.steps is not None and bool(self.steps.geometric))
+        if not isinstance(self.source, Image):
+            return False
+        return self.scales or (self.steps is not None and bool(self.steps.geometric))
+
+    @property
+    def scales(self) -> bool:
+        """Whether its type scales images when they are stored."""
+        return isinstance(self.type, Image) and self.type.max_side is not None
 
     @cached_property
     def decoder(self) -> decode.ImageDecoder:
@@ -157,7 +163,7 @@ def parse_encode(view: RowSet, encode: Mapping[str, Any]) -> dict[str, Making]:
             raise unknown_column(name, view.selection.columns)
     makings = {name: _making(name, schema[name], one) for name, one in encode.items()}
     for name, making in makings.items():
-        if making.moves or making.function is not None:
+        if making.moves or making.scales or making.function is not None:
             _check_annotations(schema, making, annotations_of(schema, name))
     return makings
 
@@ -250,6 +256,8 @@ def _check_annotations(
         kind = schema[name]
         if making.function is not None:
             reason = f"a function makes {making.name!r}, which may move its pixels"
+        elif not making.moves:
+            reason = f"max_side scales {making.name!r}, which is {making.source.describe()}"
         elif decode.mover_of(name, kind) is None or kind.has_parts:
             reason = f"encode moves the pixels of {making.name!r}"
         else:

@@ -207,8 +207,8 @@ def bring(
         for piece in encoder.pieces(np.flatnonzero(work == action)):
             some = piece.positions
             listing.stamps[some] = piece.stamps
-            listing.sizes[some] = piece.nbytes // len(some)
-            report.nbytes += piece.nbytes
+            listing.sizes[some] = max(piece.read_nbytes, piece.made_nbytes) // len(some)
+            report.nbytes += piece.read_nbytes
             given = {names[name]: one for name, one in piece.columns.items() if name in names}
             (rows.add if action == Action.ADD else rows.compare)(given, some)
     rows.flush()

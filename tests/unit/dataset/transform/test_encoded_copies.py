@@ -284,6 +284,43 @@ def test_a_type_whose_samples_cannot_be_moved_is_refused(url):
         ds[:].materialize(url, encode={"image": tl.Image("jpeg", max_side=4)})
 
 
+def test_arrays_and_files_become_scaled_images(url):
+    ds = tl.create(f"{url}-of", {"a": tl.Array("uint8", (8, 16, 3)), "b": tl.Bytes()})
+    file = bytes(tl.Image("jpeg").convert([pixels(16, 8)], tensor="b").samples[0])
+    ds.append({"a": pixels(8, 16), "b": file})
+    ds.commit()
+    small = tl.Image("jpeg", max_side=4)
+
+    copy = ds[:].materialize(url, encode={"a": small, "b": small})
+
+    assert copy["a"].shapes().tolist() == [[2, 4, 3]]
+    assert copy["b"].shapes().tolist() == [[4, 2, 3]]
+
+
+def test_annotations_of_arrays_and_values_of_missing_items_are_refused(annotated, url):
+    ds = tl.create(f"{url}-of", {"a": tl.Array("uint8", (8, 16, 3)), "b": tl.BBox(of="a")})
+    ds.append({"a": pixels(8, 16), "b": [[0, 0, 4, 4]]})
+    ds.commit()
+
+    with pytest.raises(UnsupportedFeatureError, match="leave 'b' out of the view"):
+        ds[:].materialize(url, encode={"a": tl.Image("jpeg", max_side=4)})
+    with pytest.raises(UnsupportedFeatureError, match="one for each of them"):
+        annotated[["image", "label", "mask"]].materialize(
+            url, encode={"image": [tl.decode.CenterCrop(4)]}
+        )
+    assert not tl.exists(url)
+
+
+def test_boxes_in_space_stay_where_they_are(url):
+    ds = tl.create(f"{url}-of", {"image": tl.Image("png"), "b": tl.BBox3D(of="image")})
+    ds.append({"image": pixels(8, 16), "b": [[1, 2, 3, 4, 5, 6, 0]]})
+    ds.commit()
+
+    copy = ds[:].materialize(url, encode={"image": tl.Image("png", max_side=4)})
+
+    assert copy["b"][0].tolist() == [[1, 2, 3, 4, 5, 6, 0]]
+
+
 @pytest.mark.slow
 def test_a_copy_that_is_killed_has_no_rows_and_is_made_by_the_same_call(tmp_path):
     source, target = tmp_path / "source", tmp_path / "target"
