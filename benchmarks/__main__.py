@@ -44,6 +44,7 @@ from benchmarks import (
     server,
     storage,
     storage_remote,
+    structures,
     writers,
 )
 from benchmarks.harness.data import REPOSITORY, Workspace, find_images
@@ -72,6 +73,7 @@ ALL: tuple[Benchmark, ...] = (
     *runs.BENCHMARKS,
     *storage.BENCHMARKS,
     *storage_remote.BENCHMARKS,
+    *structures.BENCHMARKS,
     *writers.BENCHMARKS,
     *clusters.BENCHMARKS,
     *query.BENCHMARKS,

@@ -1,0 +1,283 @@
+"""Irregular access: inference, recording, graphs and embedding tables, beside the naive way.
+
+infer      a network of three layers on the digits of MNIST, trained before the clock starts:
+           float32 and 8-bit integers, with the share of rows that are right
+record     steps of CartPole, eight environments at once, plain and recorded; also with a policy
+           that takes a millisecond
+graph      features fetched by an epoch of sampled neighborhoods of a graph of skewed degrees,
+           with room for a tenth of them: the planned cache, LRU, and the nodes of most edges
+table      rows of an embedding table fetched by a log of clicks with Zipf (1.05) ids; and steps a
+           second where a request takes 20 ms
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness.data import Workspace
+from benchmarks.harness.runs import Benchmark, Contender, Goal, Measurement, stopwatch
+
+__all__ = ["BENCHMARKS"]
+
+SEED = 7
+FLOAT, INT8 = "float32", "int8"
+PLAIN, RECORDED = "not recorded", "recorded"
+SLOW_PLAIN, SLOW_RECORDED = "1 ms policy", "1 ms policy, recorded"
+PLANNED, LRU, STATIC = "planned cache", "LRU", "nodes of most edges"
+TABLE, ON_DEMAND = "tl.embeddings.Table", "a request per batch"
+ENVS, STEPS, SLOW_STEPS = 8, 20_000, 5_000
+POLICY_S = 0.001
+NODES, DEGREE, FANOUTS, SEEDS_A_BATCH = 100_000, 16, [15, 10], 64
+ROWS, CLICKS, CLICKS_A_BATCH, ZIPF = 200_000, 1_000_000, 2_048, 1.05
+LATENCY_S, REMOTE_BATCHES = 0.02, 100
+
+
+def without(library: str) -> Measurement | None:
+    if importlib.util.find_spec(library) is None:
+        return Measurement(0.0, 0.0, note=f"{library} is not installed")
+    return None
+
+
+def model(path: Path) -> None:
+    """Train on 8,000 digits, and write the network as ONNX."""
+    import onnx  # pyright: ignore[reportMissingImports] - of an extra
+    import torch
+
+    import tensorlake as tl
+
+    ds = tl.datasets.digits()
+    x = torch.from_numpy(ds["image"][:8000].reshape(8000, -1).astype("float32") / 255)
+    y = torch.from_numpy(np.array(ds["label"][:8000], subok=False))
+    torch.manual_seed(SEED)
+    sizes = [784, 1024, 1024, 10]
+    layers = [torch.nn.Linear(a, b) for a, b in pairwise(sizes)]
+    network = torch.nn.Sequential(layers[0], torch.nn.ReLU(), layers[1], torch.nn.ReLU(), layers[2])
+    optimizer = torch.optim.Adam(network.parameters(), 1e-3)
+    for _ in range(4):
+        for rows in torch.randperm(8000).split(200):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(network(x[rows]), y[rows]).backward()
+            optimizer.step()
+    node, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    nodes = [node("Flatten", ["image"], ["a0"])]
+    weights = []
+    for number, layer in enumerate(layers):
+        for name, tensor in (("w", layer.weight), ("b", layer.bias)):
+            array = tensor.detach().numpy()
+            weights.append(onnx.numpy_helper.from_array(array, f"{name}{number}"))
+        names = [f"{'r' if number else 'a'}{number}", f"w{number}", f"b{number}"]
+        nodes.append(node("Gemm", names, [f"a{number + 1}"], transB=1))
+        nodes.append(node("Relu", [f"a{number + 1}"], [f"r{number + 1}"]))
+    nodes[-1] = node("ArgMax", ["a3"], ["digit"], axis=1, keepdims=0)
+    inputs = [value("image", onnx.TensorProto.FLOAT, [None, 28, 28])]
+    outputs = [value("digit", onnx.TensorProto.INT64, [None])]
+    graph = onnx.helper.make_graph(nodes, "digits", inputs, outputs, weights)
+    opset = [onnx.helper.make_opsetid("", 17)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=9), path)
+
+
+def infer(workspace: Workspace, *, int8: bool) -> Measurement:
+    missing = without("onnxruntime") or without("onnx")
+    if missing is not None:
+        return missing
+    import tensorlake as tl
+
+    path = workspace.folder / "digits.onnx"
+    if not path.exists():
+        model(path)
+    ds = tl.datasets.digits()
+    labels = np.array(ds["label"][:], subok=False)
+    steps = {"image": tl.decode.ToFloat()}
+    view = ds.where("_row >= 8000")
+    batches = tl.infer(view, path, int8=int8, decode=steps, batch_size=250)
+    list(batches)
+    right = 0
+    with stopwatch() as clock:
+        for _ in range(5):
+            for batch in batches:
+                right += int((batch["digit"] == labels[batch["_row"]]).sum())
+    count = 5 * len(view)
+    return Measurement(
+        clock.seconds, count, clock.cpu_seconds, facts={"right %": 100 * right / count}
+    )
+
+
+def record(workspace: Workspace, *, is_recorded: bool, is_slow: bool) -> Measurement:
+    missing = without("gymnasium")
+    if missing is not None:
+        return missing
+    import gymnasium  # pyright: ignore[reportMissingImports] - a peer's
+
+    import tensorlake as tl
+
+    env = gymnasium.make_vec("CartPole-v1", num_envs=ENVS, vectorization_mode="sync")
+    env.action_space.seed(SEED)
+
+    def policy(_: Any) -> Any:
+        if is_slow:
+            until = time.perf_counter() + POLICY_S
+            while time.perf_counter() < until:
+                pass
+        return env.action_space.sample()
+
+    steps = SLOW_STEPS if is_slow else STEPS
+    with tempfile.TemporaryDirectory(dir=workspace.folder) as folder, stopwatch() as clock:
+        if is_recorded:
+            tl.trajectories.record(env, f"{folder}/steps.tl", policy, steps=steps).close()
+        else:
+            observed, _ = env.reset(seed=SEED)
+            for _ in range(steps):
+                observed, *_ = env.step(policy(observed))
+    return Measurement(clock.seconds, steps, clock.cpu_seconds)
+
+
+def lru_misses(trace: Iterable[np.ndarray], capacity: int) -> int:
+    kept: OrderedDict[int, None] = OrderedDict()
+    misses = 0
+    for ids in trace:
+        for one in np.unique(ids).tolist():
+            if one in kept:
+                kept.move_to_end(one)
+                continue
+            misses += 1
+            kept[one] = None
+            if len(kept) > capacity:
+                kept.popitem(last=False)
+    return misses
+
+
+def planned_misses(trace: list[np.ndarray], capacity: int) -> int:
+    from tensorlake.loader import PlannedCache
+
+    cache = PlannedCache(capacity, iter(trace))
+    for ids in trace:
+        cache.gather(ids, lambda missing: np.zeros((len(missing), 1), np.uint8))
+    return cache.misses
+
+
+def graph_trace() -> tuple[list[np.ndarray], np.ndarray]:
+    """The nodes of the batches of an epoch over a hundredth of the nodes, and all degrees."""
+    import tensorlake as tl
+
+    random = np.random.default_rng(SEED)
+    popular = np.arange(1, NODES + 1) ** -0.8
+    sources = random.choice(NODES, NODES * DEGREE, p=popular / popular.sum())
+    targets = random.integers(0, NODES, NODES * DEGREE)
+    ds = tl.graphs.from_edges([sources, targets], "memory://graph", num_nodes=NODES)
+    seeds = random.permutation(NODES)[: NODES // 20]
+    loader = tl.graphs.NeighborLoader(
+        ds, seeds, FANOUTS, batch_size=SEEDS_A_BATCH, framework="numpy"
+    )
+    return [batch.n_id for batch in loader], np.bincount(sources, minlength=NODES)
+
+
+def graph(_: Workspace, *, how: str) -> Measurement:
+    trace, degrees = graph_trace()
+    capacity = NODES // 10
+    used = sum(map(len, trace))
+    if how == STATIC:
+        kept = np.argsort(-degrees)[:capacity]
+        misses = capacity + sum(int((~np.isin(ids, kept)).sum()) for ids in trace)
+    else:
+        misses = (lru_misses if how == LRU else planned_misses)(trace, capacity)
+    return Measurement(float(misses), float(used))
+
+
+def clicks(count: int = CLICKS) -> list[np.ndarray]:
+    random = np.random.default_rng(SEED)
+    chances = np.arange(1, ROWS + 1) ** -ZIPF
+    ids = random.permutation(ROWS)[random.choice(ROWS, count, p=chances / chances.sum())]
+    return np.split(ids, np.arange(CLICKS_A_BATCH, count, CLICKS_A_BATCH))
+
+
+def table(_: Workspace, *, how: str) -> Measurement:
+    trace = clicks()
+    misses = (lru_misses if how == LRU else planned_misses)(trace, ROWS // 20)
+    return Measurement(float(misses), float(sum(len(np.unique(ids)) for ids in trace)))
+
+
+def remote_table(_: Workspace, *, how: str) -> Measurement:
+    import tensorlake as tl
+
+    ds = tl.create("memory://table", {"w": tl.Array("float32", (16,))})
+    ds.extend({"w": np.zeros((ROWS, 16), "float32")})
+    ds.commit("zeros")
+    batches = clicks(REMOTE_BATCHES * CLICKS_A_BATCH)
+    read = tl.Tensor.__getitem__
+
+    def slow(self: tl.Tensor, rows: Any) -> Any:
+        time.sleep(LATENCY_S)
+        return read(self, rows)
+
+    tl.Tensor.__getitem__ = slow
+    loader = batches if how == TABLE else ()
+    own = tl.embeddings.Table(ds, "w", ids=lambda ids: ids, lookahead=loader, capacity=ROWS // 20)
+    with stopwatch() as clock:
+        for ids in own.batches() if how == TABLE else batches:
+            unique = np.unique(ids)
+            own[unique] = own[unique] + np.float32(1)
+    return Measurement(clock.seconds, len(batches), clock.cpu_seconds)
+
+
+def contenders(run: Callable[..., Measurement], *names: str) -> tuple[Contender, ...]:
+    return tuple(Contender(name, partial(run, how=name)) for name in names)
+
+
+BENCHMARKS = (
+    Benchmark(
+        name="structures-infer",
+        question="a network of three layers over 2,000 digits, five times",
+        unit="rows/s",
+        contenders=(
+            Contender(FLOAT, partial(infer, int8=False)),
+            Contender(INT8, partial(infer, int8=True)),
+        ),
+        goals=(Goal(INT8, FLOAT, at_least=1.5),),
+    ),
+    Benchmark(
+        name="structures-record",
+        question=f"steps of {ENVS} CartPoles at once",
+        unit="vector steps/s",
+        contenders=(
+            Contender(PLAIN, partial(record, is_recorded=False, is_slow=False)),
+            Contender(RECORDED, partial(record, is_recorded=True, is_slow=False)),
+            Contender(SLOW_PLAIN, partial(record, is_recorded=False, is_slow=True)),
+            Contender(SLOW_RECORDED, partial(record, is_recorded=True, is_slow=True)),
+        ),
+        goals=(
+            Goal(RECORDED, PLAIN, at_least=0.8),
+            Goal(SLOW_RECORDED, SLOW_PLAIN, at_least=0.95),
+        ),
+    ),
+    Benchmark(
+        name="structures-graph",
+        question=f"features of neighborhoods of {NODES:,} nodes, with room for a tenth of them",
+        unit="rows used per row fetched",
+        contenders=contenders(graph, LRU, STATIC, PLANNED),
+        goals=(Goal(PLANNED, LRU, at_least=1.25), Goal(PLANNED, STATIC, at_least=1.15)),
+    ),
+    Benchmark(
+        name="structures-table",
+        question=f"rows of {CLICKS:,} clicks, Zipf ({ZIPF}), with room for a twentieth of them",
+        unit="rows used per row fetched",
+        contenders=contenders(table, LRU, PLANNED),
+        goals=(Goal(PLANNED, LRU, at_least=1.4),),
+    ),
+    Benchmark(
+        name="structures-remote-table",
+        question=f"steps over a table whose requests take {LATENCY_S * 1000:.0f} ms",
+        unit="steps/s",
+        contenders=contenders(remote_table, ON_DEMAND, TABLE),
+        goals=(Goal(TABLE, ON_DEMAND, at_least=5),),
+    ),
+)
