@@ -24,6 +24,7 @@ from tensorlake.dataset.export.lerobot import (
     episode_steps,
     pixel_sample,
 )
+from tensorlake.dataset.export.plug_ins import FILE_FORMATS, export_formats
 from tensorlake.dataset.export.records.litdata import LITDATA_DTYPES
 from tensorlake.dataset.export.records.tfrecord import SHAPE_FEATURE, masked_crc
 from tensorlake.dataset.handles.dataset import Dataset, Diff, Updated, View
@@ -106,6 +107,7 @@ from tensorlake.dataset.write.staging import extend as extend_rows
 __all__ = [
     "COMPRESSED",
     "EMPTY_ROW",
+    "FILE_FORMATS",
     "IMAGE_ENDINGS",
     "LITDATA_DTYPES",
     "SCHEMA_KEYWORD",
@@ -175,6 +177,7 @@ __all__ = [
     "episode_steps",
     "exists",
     "explain_inside",
+    "export_formats",
     "extend_rows",
     "fork",
     "found_inside",

@@ -24,6 +24,7 @@ from tensorlake.ingest.media.mesh import mesh
 from tensorlake.ingest.media.nifti import nifti
 from tensorlake.ingest.media.pointcloud import pointcloud
 from tensorlake.ingest.media.video import video
+from tensorlake.ingest.plug_ins import importer
 from tensorlake.ingest.records.deeplake import deeplake
 from tensorlake.ingest.records.litdata import litdata
 from tensorlake.ingest.records.mds import mds
@@ -110,7 +111,10 @@ _NEIGHBOURS = {
 if not TYPE_CHECKING:  # a type checker is to refuse such names, not to take them for Any
 
     def __getattr__(name: str) -> Any:
-        raise no_such_name("tl.ingest", name, __all__, _NEIGHBOURS)
+        found = None if name.startswith("_") else importer(name)
+        if found is None:
+            raise no_such_name("tl.ingest", name, __all__, _NEIGHBOURS)
+        return found
 
 
 def __dir__() -> list[str]:

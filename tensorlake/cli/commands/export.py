@@ -1,6 +1,6 @@
 """``tensorlake export KIND URL DST``: export rows of a dataset to files of another format.
 
-KIND is the name of an SDK method that writes files, without its prefix ``to_``:
+KIND is the name of an SDK method that writes files, without its prefix ``to_``, or a plug-in's:
 
     tensorlake export parquet pets.tl pets.parquet --columns label,score
     tensorlake export webdataset pets.tl shards/ --query "WHERE label = 'cat'"
@@ -16,30 +16,15 @@ import typer
 from tensorlake.cli.exits import wrong_usage
 from tensorlake.cli.options import At, Columns, Url, parse_columns
 from tensorlake.cli.terms import Terms
-from tensorlake.dataset import Dataset, View
+from tensorlake.dataset import FILE_FORMATS, Dataset, View, export_formats
 
 __all__ = ["export"]
 
-KINDS = (
-    "coco",
-    "croissant",
-    "csv",
-    "hdf5",
-    "jsonl",
-    "lerobot",
-    "litdata",
-    "mds",
-    "numpy",
-    "parquet",
-    "tfrecord",
-    "webdataset",
-    "zarr",
-)
-"""Supported formats; each has a method ``to_…`` with a destination."""
-
 
 def export(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help=f"Format: {', '.join(KINDS)}.")],
+    kind: Annotated[
+        str, typer.Argument(metavar="KIND", help=f"Format: {', '.join(FILE_FORMATS)}.")
+    ],
     url: Url,
     dst: Annotated[Path, typer.Argument(metavar="DST", help="File or folder to write.")],
     *,
@@ -65,8 +50,9 @@ def export(
 
     Example: tensorlake export csv pets.tl pets.csv --columns label,score
     """
-    if kind not in KINDS:
-        wrong_usage(f"unknown export format {kind!r}; known: {', '.join(KINDS)}")
+    known = export_formats()
+    if kind not in known:
+        wrong_usage(f"unknown export format {kind!r}; known: {', '.join(known)}")
     if workers is not None:
         wrong_usage("export does not support --workers; leave it out")
     if str(dst) == "-":
@@ -84,7 +70,7 @@ def export(
     with terms.open(url, at=at, read_only=True) as ds:
         view: Dataset | View = ds if query is None else ds.query(query)
         names = parse_columns(columns)
-        done = getattr(view, f"to_{kind}")(dst, columns=names, overwrite=overwrite, **options)
+        done = view.export(kind, dst, columns=names, overwrite=overwrite, **options)
         if kind == "croissant" and done:
             typer.echo(
                 f"Croissant requires properties that --about lacks: {', '.join(done)}", err=True

@@ -217,6 +217,9 @@ def _function(kind: str) -> Callable[..., tl.Dataset]:
         for name in tl.ingest.__all__
         if inspect.isfunction(function := getattr(tl.ingest, name)) and name not in IN_MEMORY
     }
+    plugged = None if kind in vars(tl.ingest) else getattr(tl.ingest, kind, None)
+    if plugged is not None:
+        return plugged
     if kind not in found:
         near = did_you_mean(kind, found)
         wrong_usage(f"unknown kind {kind!r}{near}; known: {', '.join(found)}")

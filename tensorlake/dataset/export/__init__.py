@@ -11,6 +11,7 @@ from tensorlake.dataset.export.huggingface import to_hf
 from tensorlake.dataset.export.lerobot import to_lerobot
 from tensorlake.dataset.export.pandas import to_pandas
 from tensorlake.dataset.export.parquet import to_parquet
+from tensorlake.dataset.export.plug_ins import exporter
 from tensorlake.dataset.export.records.litdata import to_litdata
 from tensorlake.dataset.export.records.mds import to_mds
 from tensorlake.dataset.export.records.tfrecord import to_tfrecord
@@ -23,6 +24,7 @@ __all__ = [
     "arrow_dataset",
     "arrow_schema",
     "check_columns",
+    "exporter",
     "to_arrow",
     "to_coco",
     "to_croissant",

@@ -161,6 +161,7 @@ class Rows:
     to_hf = exported.to_hf
     to_numpy = exported.to_numpy
     to_zarr = exported.to_zarr
+    export = exported.export
     to_parquet = exported.to_parquet
     to_croissant = exported.to_croissant
     to_csv = exported.to_csv

@@ -15,6 +15,7 @@ __all__ = [
     "arrow_dataset",
     "arrow_schema",
     "arrow_stream",
+    "export",
     "to_arrow",
     "to_duckdb",
     "to_hf",
@@ -227,3 +228,42 @@ def arrow_schema(self: HasRows) -> object:
 
     here = self.__rowset__
     return export.arrow_schema(here, export.check_columns(here, None)).__arrow_c_schema__()
+
+
+def export(  # noqa: D417 - a method: self
+    self: HasRows,
+    kind: str,
+    dst: str | PathLike[str],
+    *,
+    columns: Sequence[str] | None = None,
+    overwrite: bool = False,
+    **options: Any,
+) -> Any:
+    """Write files of a format by its name: that of a method ``to_…``, or of a plug-in.
+
+    Args:
+        kind: The format, such as "parquet", or one that an installed package provides in the group
+            of entry points ``tensorlake.exporters``.
+        dst: Path of the file or the folder.
+        columns: Only these tensors.
+        overwrite: Whether to replace an existing file or folder.
+        **options: Arguments of the format.
+
+    Raises:
+        InvalidInputError: The format is unknown.
+        UnsupportedFeatureError: Its plug-in cannot be loaded.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-export", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> ds.export("csv", "numbers.csv")
+        >>> ds.discard()
+    """
+    from tensorlake.dataset.export import exporter
+
+    function = exporter(kind)
+    if function is None:
+        method = getattr(self, f"to_{kind}")
+        return method(dst, columns=columns, overwrite=overwrite, **options)
+    return function(self, dst, columns=columns, overwrite=overwrite, **options)

@@ -72,6 +72,7 @@ READS = {
         "bases",
         "count",
         "diff",
+        "export",
         "explain",
         "lint",
         "filter",
