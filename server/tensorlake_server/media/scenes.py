@@ -128,12 +128,12 @@ def _bytes_of(colors: np.ndarray) -> np.ndarray:
 
 def draw_scene(scene: Scene, size: int) -> np.ndarray:
     """Draw a scene from above one of its sides, without perspective: uint8 (size, size, 3)."""
-    image = np.full((size, size, 3), BACKGROUND, np.uint8)
+    image = np.full((size + LARGEST_DOT, size + LARGEST_DOT, 3), BACKGROUND, np.uint8)
     points, colors = (
         _surface(scene, size) if scene.faces is not None else (scene.xyz, _colors(scene))
     )
     if not len(points):
-        return image
+        return image[:size, :size]
     low, high = np.percentile(points, [0.5, 99.5], axis=0)
     radius = float(np.linalg.norm(high - low)) / 2 or 1.0
     moved = (points - (low + high) / 2) / radius
@@ -142,17 +142,16 @@ def draw_scene(scene: Scene, size: int) -> np.ndarray:
     right = moved @ np.array([-sin_a, cos_a, 0])
     up = moved @ np.array([-sin_e * cos_a, -sin_e * sin_a, cos_e])
     depth = moved @ np.array([cos_e * cos_a, cos_e * sin_a, sin_e])
-    order = np.argsort(depth, kind="stable")  # nearer points last: they cover others
-    column = np.floor((right[order] + 1) / 2 * (size - 1)).astype(int)
-    row = np.floor((1 - up[order]) / 2 * (size - 1)).astype(int)
+    column = np.floor((right + 1) / 2 * (size - 1)).astype(np.int64)
+    row = np.floor((1 - up) / 2 * (size - 1)).astype(np.int64)
+    inside = np.flatnonzero((row >= 0) & (row < size) & (column >= 0) & (column < size))
+    order = inside[np.argsort(depth[inside], kind="stable")]  # nearer dots last: they cover others
     side = round(size / math.sqrt(len(points)) / 1.5)  # so that a surface of points has few holes
-    colors = colors[order]
-    reach = range(min(LARGEST_DOT, max(1, side)) if scene.faces is None else 3)
-    for down, across in ((down, across) for down in reach for across in reach):
-        y, x = row + down, column + across
-        inside = (y >= 0) & (y < size) & (x >= 0) & (x < size)
-        image[y[inside], x[inside]] = colors[inside]
-    return image
+    reach = np.arange(min(LARGEST_DOT, max(1, side)) if scene.faces is None else 3)
+    dot = (reach[:, None] * len(image) + reach).reshape(-1)
+    pixels = (row[order] * len(image) + column[order])[:, None] + dot
+    image.reshape(-1, 3)[pixels.reshape(-1)] = np.repeat(colors[order], len(dot), axis=0)
+    return image[:size, :size]
 
 
 def _colors(scene: Scene) -> np.ndarray:
@@ -176,17 +175,20 @@ def _ramp(values: np.ndarray) -> np.ndarray:
 def _surface(scene: Scene, size: int) -> tuple[np.ndarray, np.ndarray]:
     """Spread points over the triangles by their areas, lit from above."""
     assert scene.faces is not None
-    corners = scene.xyz[scene.faces].astype(np.float64)
-    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    areas = np.linalg.norm(normals, axis=1)
-    if not areas.sum() > 0:
+    a, b, c = (scene.xyz[scene.faces[:, at]] for at in range(3))
+    one, two = b - a, c - a
+    x = one[:, 1] * two[:, 2] - one[:, 2] * two[:, 1]
+    y = one[:, 2] * two[:, 0] - one[:, 0] * two[:, 2]
+    z = one[:, 0] * two[:, 1] - one[:, 1] * two[:, 0]
+    areas = np.sqrt(x * x + y * y + z * z)
+    ends = np.cumsum(areas, dtype=np.float64)
+    if not (len(ends) and ends[-1] > 0):
         return scene.xyz, np.full((len(scene.xyz), 3), SURFACE, np.uint8)
     count = min(MOST_SPREAD, max(MOST_DRAWN, size * size))
     draws = np.random.default_rng(0)
-    chosen = draws.choice(len(areas), count, p=areas / areas.sum())
-    a, b = np.sort(draws.random((2, count, 1)), axis=0)
-    weights = np.concatenate([a, b - a, 1 - b], axis=1)
-    points = (corners[chosen] * weights[:, :, None]).sum(axis=1)
-    light = np.abs(normals[chosen] @ np.array([0.35, -0.5, 0.79])) / areas[chosen]
+    chosen = ends.searchsorted(draws.random(count) * ends[-1], side="right")
+    low, high = np.sort(draws.random((2, count, 1), np.float32), axis=0)
+    points = a[chosen] * low + b[chosen] * (high - low) + c[chosen] * (1 - high)
+    light = np.abs(x[chosen] * 0.35 - y[chosen] * 0.5 + z[chosen] * 0.79) / areas[chosen]
     base = np.array(SURFACE) if scene.rgb is None else scene.rgb[scene.faces[chosen, 0]]
     return points, (base * (0.3 + 0.7 * light[:, None])).clip(0, BYTE).astype(np.uint8)
