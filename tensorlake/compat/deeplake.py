@@ -119,7 +119,7 @@ class Dataset(DatasetView):
     def __getattr__(self, name: str) -> Any:
         if name == "tensorlake":  # it has not been made
             if self._make is None or not self._columns:
-                hint = "add one: ds.add_column(name, type)"
+                hint = "add one by add_column(name, type)"
                 raise SchemaError(f"the dataset has no column yet\n{hint}")
             self.tensorlake, self._make = self._make(self._columns), None
             return self.tensorlake
