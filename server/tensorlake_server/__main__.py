@@ -194,6 +194,7 @@ class DrainingServer(uvicorn.Server):
         app: Any = self.config.app
         app.state.streams.drain()
         app.state.batch_streams.drain()
+        app.state.jobs.cancel_all()
 
 
 def _check_folder(url: str) -> None:
@@ -327,6 +328,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--drain-s", type=float, help="for requests under way when it is stopped")
     parser.add_argument("--max-query-s", type=float, help="that a query may run")
+    parser.add_argument("--max-job-s", type=float, help="that one may run which is a job")
     parser.add_argument("--max-query-nbytes", type=int, help="that a query may read")
     parser.add_argument(
         "--max-query-memory-nbytes", type=int, help="of memory that a query may hold"

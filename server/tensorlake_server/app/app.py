@@ -22,7 +22,7 @@ from tensorlake_server.app.viewer_files import ViewerFiles
 from tensorlake_server.bodies.json import BodyRoute
 from tensorlake_server.bodies.put_rules import FormatRules
 from tensorlake_server.bodies.thumbnails import Thumbnails
-from tensorlake_server.http.openapi import add_components, component
+from tensorlake_server.http.openapi import add_components, component, operation_id
 from tensorlake_server.http.parameters import CHECKED
 from tensorlake_server.http.problems import PROBLEM_TYPE, Problem, add_problem_answers
 from tensorlake_server.lake.group_commits import GroupCommits
@@ -32,12 +32,14 @@ from tensorlake_server.messages.messages import ProblemInfo, SessionRequest
 from tensorlake_server.request.access import Access, cookie_name
 from tensorlake_server.request.audit import AuditLog
 from tensorlake_server.request.context import settings_of
+from tensorlake_server.request.jobs import Jobs
 from tensorlake_server.request.metrics import METRICS_TYPE, Metrics
 from tensorlake_server.request.middleware import Guard, UnderWay
 from tensorlake_server.request.stream_limits import Streams
 from tensorlake_server.routes import (
     datasets,
     events,
+    jobs,
     objects,
     projection,
     query,
@@ -119,6 +121,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.groups = GroupCommits(app.state.lake, settings.group_wait_s)
     app.state.readiness = Readiness(app.state.lake)
     app.state.streams = streams
+    app.state.jobs = Jobs(settings.max_job_s)
     app.state.queries = Streams(settings.max_queries, most_each=settings.max_queries_each)
     app.state.batch_streams = batch_streams
     app.state.batch_threads = CapacityLimiter(settings.max_batch_streams)
@@ -162,10 +165,17 @@ def prepared_routes() -> tuple[BaseRoute, ...]:
         runs,
         stream,
     )
-    for module in (*asking, writing, refs, events):
-        router.include_router(module.router, dependencies=CHECKED)
+    for module in (*asking, writing, refs, events, jobs):
+        router.include_router(
+            module.router, dependencies=CHECKED, generate_unique_id_function=operation_id
+        )
     router.add_api_route(
-        "/v1/session", open_session, methods=["POST"], status_code=204, dependencies=CHECKED
+        "/v1/session",
+        open_session,
+        methods=["POST"],
+        status_code=204,
+        dependencies=CHECKED,
+        operation_id="open_session",
     )
     router.add_api_route(
         "/v1/openapi.json", read_openapi, include_in_schema=False, dependencies=CHECKED

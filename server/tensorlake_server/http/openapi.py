@@ -1,4 +1,4 @@
-"""Schemas, for OpenAPI, of bodies that routes read themselves and FastAPI cannot see."""
+"""The OpenAPI document: what FastAPI cannot see of bodies, access, and stable names."""
 
 from __future__ import annotations
 
@@ -10,16 +10,26 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fastapi import FastAPI
+    from fastapi.routing import APIRoute
     from pydantic import BaseModel
 
-__all__ = ["add_components", "component"]
+__all__ = ["add_components", "component", "operation_id"]
 
 PREFIX = "#/components/schemas/"
+SCHEMES = {
+    "token": {"type": "http", "scheme": "bearer", "description": "docs/reference/rest.md: Access"}
+}
+"""How a client says who it is; a browser's cookie stands for the same token."""
 
 
 def component(model: type[BaseModel]) -> dict[str, str]:
     """Refer to a model that `add_components` describes."""
     return {"$ref": f"{PREFIX}{model.__name__}"}
+
+
+def operation_id(route: APIRoute) -> str:
+    """Name an operation after its function: generated clients keep their names."""
+    return route.name
 
 
 def add_components(app: FastAPI, models: Sequence[type[BaseModel]]) -> None:
@@ -33,6 +43,8 @@ def add_components(app: FastAPI, models: Sequence[type[BaseModel]]) -> None:
         schemas = document.setdefault("components", {}).setdefault("schemas", {})
         for name, schema in described["$defs"].items():
             schemas.setdefault(name, schema)
+        document["components"]["securitySchemes"] = SCHEMES
+        document["security"] = [{name: []} for name in SCHEMES]
         return document
 
     app.openapi = openapi

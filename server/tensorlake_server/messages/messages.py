@@ -27,6 +27,7 @@ __all__ = [
     "DiffInfo",
     "FolderList",
     "Histogram",
+    "JobInfo",
     "ObjectInfo",
     "ObjectList",
     "ProblemInfo",
@@ -75,6 +76,14 @@ class Asked(Message):
             if name not in FREE_MEMBERS and isinstance(one, dict) and len(one) > MAX_NAMES:
                 raise ValueError(f"{name[:80]!r} has more than {MAX_NAMES:,} members")
         return value
+
+
+class JobInfo(Message):
+    """A request that is worked on."""
+
+    id: str
+    status: Literal["running"]
+    started: str
 
 
 class ProblemInfo(Message):

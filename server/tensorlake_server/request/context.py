@@ -27,6 +27,7 @@ __all__ = [
     "NamePath",
     "TensorPath",
     "batch_streams_of",
+    "caller_of",
     "hold_more",
     "lake_of",
     "note_change",
@@ -105,7 +106,7 @@ def take_place(request: Request, streams: Streams, *, what: str = "streams") -> 
         raise Problem(
             503, "draining", "this server is about to stop\ntry again", {"Retry-After": "1"}
         )
-    who = cast("Principal", request.state.principal).name
+    who = caller_of(request)
     place = streams.place(who)
     if place is None:
         raise Problem(
@@ -116,6 +117,11 @@ def take_place(request: Request, streams: Streams, *, what: str = "streams") -> 
             {"Retry-After": "5"},
         )
     return place
+
+
+def caller_of(request: Request) -> str:
+    """Return the name of who asks, as the audit log has it."""
+    return cast("Principal", request.state.principal).name
 
 
 def settings_of(request: Request) -> Settings:

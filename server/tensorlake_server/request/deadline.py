@@ -12,14 +12,19 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from anyio import to_thread
+from fastapi import Response
 
 from tensorlake.dataset import QueryLimits
-from tensorlake_server.request.context import queries_of, settings_of, take_place
+from tensorlake_server.http.problems import Problem
+from tensorlake_server.request.context import caller_of, queries_of, settings_of, take_place
+from tensorlake_server.request.jobs import prefers_async
 
 if TYPE_CHECKING:
     from fastapi import Request
 
-__all__ = ["run_query_for"]
+    from tensorlake_server.request.jobs import Jobs
+
+__all__ = ["run_query_for", "run_query_or_job"]
 
 T = TypeVar("T")
 
@@ -41,6 +46,35 @@ async def run_query_for(request: Request, work: Callable[[QueryLimits], T]) -> T
     finally:
         watching.cancel()
         place.leave()
+
+
+async def run_query_or_job(request: Request, work: Callable[[QueryLimits], T]) -> T | Response:
+    """Run a query for a waiting client, or as a job, if its client prefers that.
+
+    Raises:
+        Problem: 429, too many run already; 501, this server has no jobs.
+        QueryLimitError: It passed a limit, or the client has gone.
+    """
+    if not prefers_async(request.headers.get("prefer", "")):
+        return await run_query_for(request, work)
+    settings = settings_of(request)
+    if settings.workers > 1:
+        raise Problem(
+            501,
+            "no-jobs",
+            f"this server has {settings.workers} workers, and none of them finds jobs of another"
+            "\nask without Prefer: respond-async, or a server without --workers",
+        )
+    jobs: Jobs = request.app.state.jobs
+    place = take_place(request, queries_of(request), what="queries")
+    job = jobs.start(caller_of(request), place, settings.query_limits(), work)
+    headers = {
+        "Location": f"/v1/jobs/{job.id}",
+        "Preference-Applied": "respond-async",
+        "Retry-After": "1",
+        "Cache-Control": "no-store",
+    }
+    return Response(None, 202, headers)
 
 
 async def _watch(request: Request, gone: threading.Event) -> None:

@@ -42,13 +42,13 @@ from tensorlake_server.messages.messages import (
 )
 from tensorlake_server.messages.row_request import AskedRows
 from tensorlake_server.request.context import DatasetPath, lake_of, settings_of
-from tensorlake_server.request.deadline import run_query_for
-from tensorlake_server.routes.results import costed, write_result
+from tensorlake_server.request.deadline import run_query_or_job
+from tensorlake_server.routes.rows import costed, write_result
 
 if TYPE_CHECKING:
     from tensorlake.dataset import QueryLimits, View
     from tensorlake_server.lake.authorized_lake import AllowedLake
-    from tensorlake_server.routes.results import QueryCost
+    from tensorlake_server.routes.rows import QueryCost
 
 __all__ = ["router"]
 
@@ -63,8 +63,8 @@ async def run_query(request: Request, name: DatasetPath, asked: QueryRequest) ->
     """Run a query over one version, or select rows of it: their count, columns, first page."""
     if asked.rows is not None:
         work = partial(_select, request, name, asked, _unpacked(asked.rows))
-        return await run_query_for(request, work)
-    return await run_query_for(request, partial(_run, request, name, asked, asked.tql or ""))
+        return await run_query_or_job(request, work)
+    return await run_query_or_job(request, partial(_run, request, name, asked, asked.tql or ""))
 
 
 @router.get("/{name}/query", response_model=QueryResult)
@@ -75,7 +75,7 @@ async def open_result(
     limit: Annotated[int, Query(ge=0, le=1000)] = 64,
 ) -> Response:
     """Open the result of a query again, or of selected rows, by its id."""
-    return await run_query_for(request, partial(_open, request, name, view, limit))
+    return await run_query_or_job(request, partial(_open, request, name, view, limit))
 
 
 @router.post(
@@ -83,15 +83,15 @@ async def open_result(
 )
 async def select_rows(request: Request, name: DatasetPath, asked: AskedRows) -> Response:
     """Return which rows queries select, or the values of their groups, as .npz."""
-    body = await run_query_for(request, partial(_found, lake_of(request), name, asked))
-    return Response(body, 200, {"Cache-Control": "private, no-store"}, NPZ_TYPE)
+    return await run_query_or_job(request, partial(_found, lake_of(request), name, asked))
 
 
-def _found(lake: AllowedLake, name: str, asked: AskedRows, limits: QueryLimits) -> bytes:
+def _found(lake: AllowedLake, name: str, asked: AskedRows, limits: QueryLimits) -> Response:
     with costed() as cost:
         view = lake.rows(name, asked, limits)
         found_inside(view, {})  # groups are computed when they are read
-    return found_inside(view, {"cost": asdict(cost)})
+    body = found_inside(view, {"cost": asdict(cost)})
+    return Response(body, 200, {"Cache-Control": "private, no-store"}, NPZ_TYPE)
 
 
 def _open(request: Request, name: str, token: str, limit: int, _limits: QueryLimits) -> Response:

@@ -1,11 +1,16 @@
 """``GET …/rows``: a page of rows, as JSON, as an Arrow stream, or as .npz, by ``Accept``.
 
+Results of queries begin with such a page, too.
+
 A page has ``limit`` rows, or fewer where their samples are many bytes (bodies/page_size.py);
 whatever its form, ``Link`` points to the next one.
 """
 
 from __future__ import annotations
 
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -14,6 +19,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from tensorlake.dataset import rowset_of
 from tensorlake.errors import CorruptionError, InvalidInputError
+from tensorlake.storage import counted
 from tensorlake_server.bodies.arrow import ARROW_TYPE, NPZ_TYPE, write_arrow, write_npz
 from tensorlake_server.bodies.cells import error_cell, handle_cells, make_cells
 from tensorlake_server.bodies.columns import (
@@ -21,6 +27,7 @@ from tensorlake_server.bodies.columns import (
     HandleColumn,
     check_names,
     column_names,
+    list_tensors,
     page_positions,
     read_identity,
     read_rows,
@@ -33,13 +40,14 @@ from tensorlake_server.messages.messages import RowsPage
 from tensorlake_server.request.context import DatasetPath, lake_of, settings_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
 
+    from tensorlake.dataset import View
     from tensorlake_server.bodies.columns import TypedColumn
     from tensorlake_server.bodies.page_size import Part
     from tensorlake_server.lake.lake import Readable
 
-__all__ = ["make_page", "router"]
+__all__ = ["QueryCost", "costed", "make_page", "router", "write_result"]
 
 router = APIRouter(prefix="/v1/datasets", tags=["rows"])
 
@@ -126,6 +134,55 @@ def make_page(
         "next": _next(readable, parts),
         "rows": rows,
     }
+
+
+@dataclass(slots=True)
+class QueryCost:
+    """The cost of a query: seconds, bytes of packs, requests to the store."""
+
+    seconds: float = 0.0
+    nbytes: int = 0
+    requests: int = 0
+
+
+@contextmanager
+def costed() -> Generator[QueryCost]:
+    """Measure what the body takes; known when it has ended."""
+    cost = QueryCost()
+    started = time.perf_counter()
+    with counted() as tally:
+        yield cost
+    cost.seconds = time.perf_counter() - started
+    cost.nbytes, cost.requests = tally.nbytes, tally.requests
+
+
+def write_result(
+    view: View,
+    token: str,
+    *,
+    text: str,
+    cost: QueryCost,
+    limit: int,
+    columns: list[str] | None,
+    most_nbytes: int,
+) -> Response:
+    """Write a result: its id, its columns, how many rows, and the first page of them."""
+    names = column_names(view)
+    if columns is not None:
+        check_names(view, columns)
+        names = columns
+    body = {
+        "view": token,
+        "version": view.version,
+        "tql": text,
+        "tensors": [tensor.model_dump() for tensor in list_tensors(view)],
+        "rows": len(view),
+        "is_computed": not rowset_of(view).has_rows,
+        "cost": cost,
+        "page": make_page(view, token, 0, limit, names, most_nbytes),
+    }
+    headers = {"Cache-Control": "private, no-store"}
+    return Response(msgspec.json.encode(body), 200, headers, "application/json")
 
 
 def _rows_of(readable: Readable, part: Part) -> list[dict[str, Any]]:

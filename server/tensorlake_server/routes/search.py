@@ -20,9 +20,8 @@ from tensorlake_server.bodies.columns import check_names, column_names
 from tensorlake_server.bodies.json import BodyRoute
 from tensorlake_server.messages.search import Duplicates, LabelIssues, SearchRequest, SearchResult
 from tensorlake_server.request.context import DatasetPath, TensorPath, lake_of, settings_of
-from tensorlake_server.request.deadline import run_query_for
-from tensorlake_server.routes.results import costed
-from tensorlake_server.routes.rows import make_page
+from tensorlake_server.request.deadline import run_query_or_job
+from tensorlake_server.routes.rows import costed, make_page
 
 if TYPE_CHECKING:
     from tensorlake.dataset import QueryLimits
@@ -40,7 +39,7 @@ router = APIRouter(prefix="/v1/datasets", tags=["query"], route_class=BodyRoute)
 @router.post("/{name}/search", response_model=SearchResult)
 async def search_rows(request: Request, name: DatasetPath, asked: SearchRequest) -> Response:
     """Rank the rows of one version by nearness to vectors, or by how well texts match words."""
-    return await run_query_for(request, partial(_search, request, name, asked))
+    return await run_query_or_job(request, partial(_search, request, name, asked))
 
 
 @router.get("/{name}/label-issues/{tensor}", response_model=LabelIssues)
@@ -50,7 +49,7 @@ async def find_label_issues(
     tensor: TensorPath,
     pred_probs: Annotated[str, Query(description="a probability for each class")],
     version: Version = None,
-) -> LabelIssues:
+) -> LabelIssues | Response:
     """Find rows whose label is likely wrong, by predicted probabilities."""
 
     def find(limits: QueryLimits) -> LabelIssues:
@@ -68,7 +67,7 @@ async def find_label_issues(
             left_out=left_out,
         )
 
-    return await run_query_for(request, find)
+    return await run_query_or_job(request, find)
 
 
 @router.get("/{name}/duplicates/{tensor}", response_model=Duplicates)
@@ -81,7 +80,7 @@ async def find_duplicates(
         Query(description="bits of an image's hash, or the least similarity of texts or vectors"),
     ] = None,
     version: Version = None,
-) -> Duplicates:
+) -> Duplicates | Response:
     """Find rows that appear twice, or nearly: the method depends on the type of the tensor."""
 
     def find(limits: QueryLimits) -> Duplicates:
@@ -95,7 +94,7 @@ async def find_duplicates(
             clusters=first["cluster"].tolist(),
         )
 
-    return await run_query_for(request, find)
+    return await run_query_or_job(request, find)
 
 
 def _search(request: Request, name: str, asked: SearchRequest, limits: QueryLimits) -> Response:

@@ -24,7 +24,7 @@ from tensorlake_server.http.caching import cache_headers, etag_of, not_modified
 from tensorlake_server.messages.messages import Statistics
 from tensorlake_server.messages.pairs import PairStatistics
 from tensorlake_server.request.context import DatasetPath, NamePath, TensorPath, lake_of
-from tensorlake_server.request.deadline import run_query_for
+from tensorlake_server.request.deadline import run_query_or_job
 from tensorlake_server.stats.counting import CountedTensor
 from tensorlake_server.stats.pairs import count_pairs
 from tensorlake_server.stats.sampled_rows import SampledRows
@@ -50,7 +50,7 @@ async def read_statistics(
     view: View = None,
 ) -> Response:
     """Count the values of one tensor, and their shapes, over a version or a query's result."""
-    return await run_query_for(request, partial(_answer, request, name, [tensor], version, view))
+    return await run_query_or_job(request, partial(_answer, request, name, [tensor], version, view))
 
 
 @router.get("/{name}/statistics/{tensor}/by/{other}", response_model=PairStatistics)
@@ -64,7 +64,7 @@ async def read_pair_statistics(
 ) -> Response:
     """Count rows by the values of two tensors: classes, or bars of a histogram, of each."""
     tensors = [tensor, other]
-    return await run_query_for(request, partial(_answer, request, name, tensors, version, view))
+    return await run_query_or_job(request, partial(_answer, request, name, tensors, version, view))
 
 
 def _answer(

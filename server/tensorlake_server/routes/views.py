@@ -28,7 +28,7 @@ from tensorlake_server.request.context import (
     note_change,
     settings_of,
 )
-from tensorlake_server.routes.results import costed, write_result
+from tensorlake_server.routes.rows import costed, write_result
 
 if TYPE_CHECKING:
     from tensorlake.versions import SavedView

@@ -54,6 +54,7 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "stream_patience_s": float,
     "drain_s": float,
     "max_query_s": float,
+    "max_job_s": float,
     "max_query_nbytes": int,
     "max_query_memory_nbytes": int,
     "max_queries": int,

@@ -75,6 +75,7 @@ class Settings:
         stream_patience_s: How long a client of a stream may take nothing.
         drain_s: How long requests under way may take after a request to stop.
         max_query_s: How long a query may run.
+        max_job_s: How long a query may run that is answered later.
         max_query_nbytes: How much of samples a query may read.
         max_query_memory_nbytes: How much memory a query may hold, and each reading of its result.
         max_queries: Most queries that run at once.
@@ -128,6 +129,7 @@ class Settings:
     stream_patience_s: float = 300.0
     drain_s: float = 10.0
     max_query_s: float = 60.0
+    max_job_s: float = 3600.0
     max_query_nbytes: int = 16 << 30
     max_query_memory_nbytes: int = 1 << 30
     max_queries: int = 16

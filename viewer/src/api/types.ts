@@ -15,7 +15,7 @@ export interface paths {
          * List Objects
          * @description List the objects whose path starts with ``prefix``, in order, from behind ``after``.
          */
-        get: operations["list_objects_v1_datasets__name__objects_get"];
+        get: operations["list_objects"];
         put?: never;
         post?: never;
         delete?: never;
@@ -35,7 +35,7 @@ export interface paths {
          * List Folders
          * @description Name what lies directly under ``prefix`` and holds objects.
          */
-        get: operations["list_folders_v1_datasets__name__folders_get"];
+        get: operations["list_folders"];
         put?: never;
         post?: never;
         delete?: never;
@@ -55,12 +55,12 @@ export interface paths {
          * Read Object
          * @description Read an object, whole or one range of it.
          */
-        get: operations["read_object_v1_datasets__name__objects__path__get"];
+        get: operations["read_object"];
         /**
          * Put Object
          * @description Put an object that a commit is made of; with ``If-None-Match: *`` only where none is.
          */
-        put: operations["put_object_v1_datasets__name__objects__path__put"];
+        put: operations["put_object"];
         post?: never;
         delete?: never;
         options?: never;
@@ -68,7 +68,7 @@ export interface paths {
          * Look Up Object
          * @description Return how long an object is, and when it was written.
          */
-        head: operations["look_up_object_v1_datasets__name__objects__path__head"];
+        head: operations["look_up_object"];
         patch?: never;
         trace?: never;
     };
@@ -83,13 +83,13 @@ export interface paths {
          * List Datasets
          * @description List the lake's datasets.
          */
-        get: operations["list_datasets_v1_datasets_get"];
+        get: operations["list_datasets"];
         put?: never;
         /**
          * Create Dataset
          * @description Make a dataset; needs a scope to write all of it.
          */
-        post: operations["create_dataset_v1_datasets_post"];
+        post: operations["create_dataset"];
         delete?: never;
         options?: never;
         head?: never;
@@ -107,14 +107,14 @@ export interface paths {
          * Describe Dataset
          * @description Describe one version: schema, rows, bytes.
          */
-        get: operations["describe_dataset_v1_datasets__name__get"];
+        get: operations["describe_dataset"];
         put?: never;
         post?: never;
         /**
          * Delete Dataset
          * @description Remove a dataset and all its versions, for good; needs an ``admin`` scope.
          */
-        delete: operations["delete_dataset_v1_datasets__name__delete"];
+        delete: operations["delete_dataset"];
         options?: never;
         head?: never;
         patch?: never;
@@ -131,7 +131,7 @@ export interface paths {
          * List Versions
          * @description List commits, the newest first, from a version backwards.
          */
-        get: operations["list_versions_v1_datasets__name__versions_get"];
+        get: operations["list_versions"];
         put?: never;
         post?: never;
         delete?: never;
@@ -151,13 +151,13 @@ export interface paths {
          * List Branches
          * @description List branches and the commits at their heads; one that is damaged is named, with why.
          */
-        get: operations["list_branches_v1_datasets__name__branches_get"];
+        get: operations["list_branches"];
         put?: never;
         /**
          * Create Branch
          * @description Start a branch at a version.
          */
-        post: operations["create_branch_v1_datasets__name__branches_post"];
+        post: operations["create_branch"];
         delete?: never;
         options?: never;
         head?: never;
@@ -175,13 +175,13 @@ export interface paths {
          * List Tags
          * @description List tags and the commits that they name.
          */
-        get: operations["list_tags_v1_datasets__name__tags_get"];
+        get: operations["list_tags"];
         put?: never;
         /**
          * Create Tag
          * @description Name a version permanently; needs a scope to write the whole dataset.
          */
-        post: operations["create_tag_v1_datasets__name__tags_post"];
+        post: operations["create_tag"];
         delete?: never;
         options?: never;
         head?: never;
@@ -199,7 +199,7 @@ export interface paths {
          * Diff Versions
          * @description Compare version ``a`` with ``b`` (left out: main's newest), by row identity.
          */
-        get: operations["diff_versions_v1_datasets__name__diff_get"];
+        get: operations["diff_versions"];
         put?: never;
         post?: never;
         delete?: never;
@@ -219,7 +219,7 @@ export interface paths {
          * Read Page
          * @description Read rows by position in the version, or in a query's result.
          */
-        get: operations["read_page_v1_datasets__name__rows_get"];
+        get: operations["read_page"];
         put?: never;
         post?: never;
         delete?: never;
@@ -239,13 +239,13 @@ export interface paths {
          * Open Result
          * @description Open the result of a query again, or of selected rows, by its id.
          */
-        get: operations["open_result_v1_datasets__name__query_get"];
+        get: operations["open_result"];
         put?: never;
         /**
          * Run Query
          * @description Run a query over one version, or select rows of it: their count, columns, first page.
          */
-        post: operations["run_query_v1_datasets__name__query_post"];
+        post: operations["run_query"];
         delete?: never;
         options?: never;
         head?: never;
@@ -265,7 +265,7 @@ export interface paths {
          * Select Rows
          * @description Return which rows queries select, or the values of their groups, as .npz.
          */
-        post: operations["select_rows_v1_datasets__name__selection_post"];
+        post: operations["select_rows"];
         delete?: never;
         options?: never;
         head?: never;
@@ -285,7 +285,7 @@ export interface paths {
          * Explain Query
          * @description Return the plan of a query; an invalid query is an error with its place.
          */
-        post: operations["explain_query_v1_datasets__name__query_explain_post"];
+        post: operations["explain_query"];
         delete?: never;
         options?: never;
         head?: never;
@@ -305,7 +305,7 @@ export interface paths {
          * Complete Query
          * @description Describe what the word before the cursor could become.
          */
-        post: operations["complete_query_v1_datasets__name__query_complete_post"];
+        post: operations["complete_query"];
         delete?: never;
         options?: never;
         head?: never;
@@ -325,7 +325,7 @@ export interface paths {
          * Search Rows
          * @description Rank the rows of one version by nearness to vectors, or by how well texts match words.
          */
-        post: operations["search_rows_v1_datasets__name__search_post"];
+        post: operations["search_rows"];
         delete?: never;
         options?: never;
         head?: never;
@@ -343,7 +343,7 @@ export interface paths {
          * Find Label Issues
          * @description Find rows whose label is likely wrong, by predicted probabilities.
          */
-        get: operations["find_label_issues_v1_datasets__name__label_issues__tensor__get"];
+        get: operations["find_label_issues"];
         put?: never;
         post?: never;
         delete?: never;
@@ -363,7 +363,7 @@ export interface paths {
          * Find Duplicates
          * @description Find rows that appear twice, or nearly: the method depends on the type of the tensor.
          */
-        get: operations["find_duplicates_v1_datasets__name__duplicates__tensor__get"];
+        get: operations["find_duplicates"];
         put?: never;
         post?: never;
         delete?: never;
@@ -383,13 +383,13 @@ export interface paths {
          * List Saved
          * @description List the saved views.
          */
-        get: operations["list_saved_v1_datasets__name__views_get"];
+        get: operations["list_saved"];
         put?: never;
         /**
          * Save View
          * @description Give a query's rows a name, for good and for everyone.
          */
-        post: operations["save_view_v1_datasets__name__views_post"];
+        post: operations["save_view"];
         delete?: never;
         options?: never;
         head?: never;
@@ -407,7 +407,7 @@ export interface paths {
          * Open Saved
          * @description Open a saved view as a query's result.
          */
-        get: operations["open_saved_v1_datasets__name__views__view__get"];
+        get: operations["open_saved"];
         put?: never;
         post?: never;
         delete?: never;
@@ -427,7 +427,7 @@ export interface paths {
          * Read Info
          * @description Describe a sample that is read in parts, from its header alone.
          */
-        get: operations["read_info_v1_datasets__name__tensors__tensor___row__info_get"];
+        get: operations["read_info"];
         put?: never;
         post?: never;
         delete?: never;
@@ -447,7 +447,7 @@ export interface paths {
          * Read Peaks
          * @description Read the outline of a sound, for a waveform.
          */
-        get: operations["read_peaks_v1_datasets__name__tensors__tensor___row__peaks_get"];
+        get: operations["read_peaks"];
         put?: never;
         post?: never;
         delete?: never;
@@ -467,7 +467,7 @@ export interface paths {
          * Read Scene
          * @description Read points or triangles: .npz of `xyz`, `origin`, `total`, and `faces`, `rgb`, `value`.
          */
-        get: operations["read_scene_v1_datasets__name__tensors__tensor___row__scene_get"];
+        get: operations["read_scene"];
         put?: never;
         post?: never;
         delete?: never;
@@ -487,7 +487,7 @@ export interface paths {
          * Read Sample
          * @description Read one sample: an image for browsers, the stored bytes with ``?raw``.
          */
-        get: operations["read_sample_v1_datasets__name__tensors__tensor___row__get"];
+        get: operations["read_sample"];
         put?: never;
         post?: never;
         delete?: never;
@@ -507,7 +507,7 @@ export interface paths {
          * Read Window
          * @description Read the window that a deep image has of its own, and its range of values.
          */
-        get: operations["read_window_v1_datasets__name__tensors__tensor___row__window_get"];
+        get: operations["read_window"];
         put?: never;
         post?: never;
         delete?: never;
@@ -529,7 +529,7 @@ export interface paths {
          * Read Thumbnails
          * @description Make many thumbnails in one framed body (`bodies/frames.py`), each sent when made.
          */
-        post: operations["read_thumbnails_v1_datasets__name__thumbnails_post"];
+        post: operations["read_thumbnails"];
         delete?: never;
         options?: never;
         head?: never;
@@ -547,7 +547,7 @@ export interface paths {
          * Read Statistics
          * @description Count the values of one tensor, and their shapes, over a version or a query's result.
          */
-        get: operations["read_statistics_v1_datasets__name__statistics__tensor__get"];
+        get: operations["read_statistics"];
         put?: never;
         post?: never;
         delete?: never;
@@ -567,7 +567,7 @@ export interface paths {
          * Read Pair Statistics
          * @description Count rows by the values of two tensors: classes, or bars of a histogram, of each.
          */
-        get: operations["read_pair_statistics_v1_datasets__name__statistics__tensor__by__other__get"];
+        get: operations["read_pair_statistics"];
         put?: never;
         post?: never;
         delete?: never;
@@ -587,7 +587,7 @@ export interface paths {
          * Read Projection
          * @description Project vectors to the plane: .npz of `xy`, `row`, and `color` where it is asked for.
          */
-        get: operations["read_projection_v1_datasets__name__projection__tensor__get"];
+        get: operations["read_projection"];
         put?: never;
         post?: never;
         delete?: never;
@@ -607,7 +607,7 @@ export interface paths {
          * List Runs
          * @description List the runs that were recorded beside a dataset, by name.
          */
-        get: operations["list_runs_v1_datasets__name__runs_get"];
+        get: operations["list_runs"];
         put?: never;
         post?: never;
         delete?: never;
@@ -627,7 +627,7 @@ export interface paths {
          * Read Run
          * @description Describe a run: its config, its metrics, its passes over the rows.
          */
-        get: operations["read_run_v1_datasets__name__runs__run__get"];
+        get: operations["read_run"];
         put?: never;
         post?: never;
         delete?: never;
@@ -647,7 +647,7 @@ export interface paths {
          * Read Metric
          * @description Return a metric over steps: lowest, highest and mean value of each point.
          */
-        get: operations["read_metric_v1_datasets__name__runs__run__metrics__metric__get"];
+        get: operations["read_metric"];
         put?: never;
         post?: never;
         delete?: never;
@@ -670,7 +670,7 @@ export interface paths {
          *     Where the record does not identify the rows of a batch (of a mix, of packed rows), these are the
          *     rows that values were logged of, and ``missing`` has the reason.
          */
-        get: operations["read_step_v1_datasets__name__runs__run__steps__step__get"];
+        get: operations["read_step"];
         put?: never;
         post?: never;
         delete?: never;
@@ -693,7 +693,7 @@ export interface paths {
          *     The steps are computed from the order of the run. Where the record does not have the order (of a
          *     mix, of packed rows), they are those at which values of the row were logged.
          */
-        get: operations["read_seen_v1_datasets__name__runs__run__rows__row__get"];
+        get: operations["read_seen"];
         put?: never;
         post?: never;
         delete?: never;
@@ -715,7 +715,7 @@ export interface paths {
          * Stream Batches
          * @description Stream decoded batches, from the beginning of an epoch or from a loader's state.
          */
-        post: operations["stream_batches_v1_datasets__name__stream_post"];
+        post: operations["stream_batches"];
         delete?: never;
         options?: never;
         head?: never;
@@ -735,7 +735,7 @@ export interface paths {
          * Commit Transaction
          * @description Change one branch: all of the operations, or none. An Arrow stream is rows to append.
          */
-        post: operations["commit_transaction_v1_datasets__name__transactions_post"];
+        post: operations["commit_transaction"];
         delete?: never;
         options?: never;
         head?: never;
@@ -756,7 +756,7 @@ export interface paths {
          * Delete Branch
          * @description End a branch; its name stays used.
          */
-        delete: operations["delete_branch_v1_datasets__name__branches__branch__delete"];
+        delete: operations["delete_branch"];
         options?: never;
         head?: never;
         patch?: never;
@@ -776,7 +776,7 @@ export interface paths {
          * Delete Tag
          * @description Give up a tag; its name stays used.
          */
-        delete: operations["delete_tag_v1_datasets__name__tags__tag__delete"];
+        delete: operations["delete_tag"];
         options?: never;
         head?: never;
         patch?: never;
@@ -795,7 +795,7 @@ export interface paths {
          * Merge
          * @description Bring the changes of one branch into another, by row identity; 409 names the conflicts.
          */
-        post: operations["merge_v1_datasets__name__merge_post"];
+        post: operations["merge"];
         delete?: never;
         options?: never;
         head?: never;
@@ -815,7 +815,7 @@ export interface paths {
          * Restore
          * @description Publish the content of an older version as a new commit; history stays.
          */
-        post: operations["restore_v1_datasets__name__restore_post"];
+        post: operations["restore"];
         delete?: never;
         options?: never;
         head?: never;
@@ -833,10 +833,34 @@ export interface paths {
          * Stream Events
          * @description Report when a branch gets a new commit.
          */
-        get: operations["stream_events_v1_datasets__name__events_get"];
+        get: operations["stream_events"];
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/jobs/{job}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read Job
+         * @description Return the answer of the request, or 202 while it is worked on.
+         */
+        get: operations["read_job"];
+        put?: never;
+        post?: never;
+        /**
+         * Cancel Job
+         * @description Cancel a request that is worked on, or give up its answer.
+         */
+        delete: operations["cancel_job"];
         options?: never;
         head?: never;
         patch?: never;
@@ -855,7 +879,7 @@ export interface paths {
          * Open Session
          * @description Exchange a token for a cookie that no script can read.
          */
-        post: operations["open_session_v1_session_post"];
+        post: operations["open_session"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1296,6 +1320,21 @@ export interface components {
             column: string;
             /** Query */
             query: unknown;
+        };
+        /**
+         * JobInfo
+         * @description A request that is worked on.
+         */
+        JobInfo: {
+            /** Id */
+            id: string;
+            /**
+             * Status
+             * @constant
+             */
+            status: "running";
+            /** Started */
+            started: string;
         };
         /**
          * LabelIssues
@@ -2556,7 +2595,7 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
-    list_objects_v1_datasets__name__objects_get: {
+    list_objects: {
         parameters: {
             query?: {
                 prefix?: string;
@@ -2600,7 +2639,7 @@ export interface operations {
             };
         };
     };
-    list_folders_v1_datasets__name__folders_get: {
+    list_folders: {
         parameters: {
             query?: {
                 prefix?: string;
@@ -2643,7 +2682,7 @@ export interface operations {
             };
         };
     };
-    read_object_v1_datasets__name__objects__path__get: {
+    read_object: {
         parameters: {
             query?: never;
             header?: never;
@@ -2683,7 +2722,7 @@ export interface operations {
             };
         };
     };
-    put_object_v1_datasets__name__objects__path__put: {
+    put_object: {
         parameters: {
             query?: {
                 /** @description false: losing it changes nothing */
@@ -2726,7 +2765,7 @@ export interface operations {
             };
         };
     };
-    look_up_object_v1_datasets__name__objects__path__head: {
+    look_up_object: {
         parameters: {
             query?: never;
             header?: never;
@@ -2766,7 +2805,7 @@ export interface operations {
             };
         };
     };
-    list_datasets_v1_datasets_get: {
+    list_datasets: {
         parameters: {
             query?: never;
             header?: never;
@@ -2804,7 +2843,7 @@ export interface operations {
             };
         };
     };
-    create_dataset_v1_datasets_post: {
+    create_dataset: {
         parameters: {
             query?: never;
             header?: never;
@@ -2846,7 +2885,7 @@ export interface operations {
             };
         };
     };
-    describe_dataset_v1_datasets__name__get: {
+    describe_dataset: {
         parameters: {
             query?: {
                 /** @description branch, tag or commit; main when left out */
@@ -2890,7 +2929,7 @@ export interface operations {
             };
         };
     };
-    delete_dataset_v1_datasets__name__delete: {
+    delete_dataset: {
         parameters: {
             query: {
                 /** @description the name again */
@@ -2932,7 +2971,7 @@ export interface operations {
             };
         };
     };
-    list_versions_v1_datasets__name__versions_get: {
+    list_versions: {
         parameters: {
             query?: {
                 /** @description branch, tag or commit; main when left out */
@@ -2977,7 +3016,7 @@ export interface operations {
             };
         };
     };
-    list_branches_v1_datasets__name__branches_get: {
+    list_branches: {
         parameters: {
             query?: never;
             header?: never;
@@ -3018,7 +3057,7 @@ export interface operations {
             };
         };
     };
-    create_branch_v1_datasets__name__branches_post: {
+    create_branch: {
         parameters: {
             query?: never;
             header?: never;
@@ -3063,7 +3102,7 @@ export interface operations {
             };
         };
     };
-    list_tags_v1_datasets__name__tags_get: {
+    list_tags: {
         parameters: {
             query?: never;
             header?: never;
@@ -3104,7 +3143,7 @@ export interface operations {
             };
         };
     };
-    create_tag_v1_datasets__name__tags_post: {
+    create_tag: {
         parameters: {
             query?: never;
             header?: never;
@@ -3149,7 +3188,7 @@ export interface operations {
             };
         };
     };
-    diff_versions_v1_datasets__name__diff_get: {
+    diff_versions: {
         parameters: {
             query: {
                 a: string;
@@ -3194,7 +3233,7 @@ export interface operations {
             };
         };
     };
-    read_page_v1_datasets__name__rows_get: {
+    read_page: {
         parameters: {
             query?: {
                 /** @description main when left out */
@@ -3248,7 +3287,7 @@ export interface operations {
             };
         };
     };
-    open_result_v1_datasets__name__query_get: {
+    open_result: {
         parameters: {
             query: {
                 /** @description id of a query's result */
@@ -3293,7 +3332,7 @@ export interface operations {
             };
         };
     };
-    run_query_v1_datasets__name__query_post: {
+    run_query: {
         parameters: {
             query?: never;
             header?: never;
@@ -3338,7 +3377,7 @@ export interface operations {
             };
         };
     };
-    select_rows_v1_datasets__name__selection_post: {
+    select_rows: {
         parameters: {
             query?: never;
             header?: never;
@@ -3383,7 +3422,7 @@ export interface operations {
             };
         };
     };
-    explain_query_v1_datasets__name__query_explain_post: {
+    explain_query: {
         parameters: {
             query?: never;
             header?: never;
@@ -3428,7 +3467,7 @@ export interface operations {
             };
         };
     };
-    complete_query_v1_datasets__name__query_complete_post: {
+    complete_query: {
         parameters: {
             query?: never;
             header?: never;
@@ -3473,7 +3512,7 @@ export interface operations {
             };
         };
     };
-    search_rows_v1_datasets__name__search_post: {
+    search_rows: {
         parameters: {
             query?: never;
             header?: never;
@@ -3518,7 +3557,7 @@ export interface operations {
             };
         };
     };
-    find_label_issues_v1_datasets__name__label_issues__tensor__get: {
+    find_label_issues: {
         parameters: {
             query: {
                 /** @description a probability for each class */
@@ -3566,7 +3605,7 @@ export interface operations {
             };
         };
     };
-    find_duplicates_v1_datasets__name__duplicates__tensor__get: {
+    find_duplicates: {
         parameters: {
             query?: {
                 /** @description bits of an image's hash, or the least similarity of texts or vectors */
@@ -3614,7 +3653,7 @@ export interface operations {
             };
         };
     };
-    list_saved_v1_datasets__name__views_get: {
+    list_saved: {
         parameters: {
             query?: never;
             header?: never;
@@ -3655,7 +3694,7 @@ export interface operations {
             };
         };
     };
-    save_view_v1_datasets__name__views_post: {
+    save_view: {
         parameters: {
             query?: never;
             header?: never;
@@ -3700,7 +3739,7 @@ export interface operations {
             };
         };
     };
-    open_saved_v1_datasets__name__views__view__get: {
+    open_saved: {
         parameters: {
             query?: {
                 limit?: number;
@@ -3745,7 +3784,7 @@ export interface operations {
             };
         };
     };
-    read_info_v1_datasets__name__tensors__tensor___row__info_get: {
+    read_info: {
         parameters: {
             query?: {
                 /** @description main when left out */
@@ -3796,7 +3835,7 @@ export interface operations {
             };
         };
     };
-    read_peaks_v1_datasets__name__tensors__tensor___row__peaks_get: {
+    read_peaks: {
         parameters: {
             query?: {
                 stretches?: number;
@@ -3848,7 +3887,7 @@ export interface operations {
             };
         };
     };
-    read_scene_v1_datasets__name__tensors__tensor___row__scene_get: {
+    read_scene: {
         parameters: {
             query?: {
                 /** @description of points, instead of their colour */
@@ -3901,7 +3940,7 @@ export interface operations {
             };
         };
     };
-    read_sample_v1_datasets__name__tensors__tensor___row__get: {
+    read_sample: {
         parameters: {
             query?: {
                 /** @description main when left out */
@@ -3959,7 +3998,7 @@ export interface operations {
             };
         };
     };
-    read_window_v1_datasets__name__tensors__tensor___row__window_get: {
+    read_window: {
         parameters: {
             query?: {
                 /** @description main when left out */
@@ -4010,7 +4049,7 @@ export interface operations {
             };
         };
     };
-    read_thumbnails_v1_datasets__name__thumbnails_post: {
+    read_thumbnails: {
         parameters: {
             query?: never;
             header?: never;
@@ -4055,7 +4094,7 @@ export interface operations {
             };
         };
     };
-    read_statistics_v1_datasets__name__statistics__tensor__get: {
+    read_statistics: {
         parameters: {
             query?: {
                 /** @description main when left out */
@@ -4103,7 +4142,7 @@ export interface operations {
             };
         };
     };
-    read_pair_statistics_v1_datasets__name__statistics__tensor__by__other__get: {
+    read_pair_statistics: {
         parameters: {
             query?: {
                 /** @description main when left out */
@@ -4153,7 +4192,7 @@ export interface operations {
             };
         };
     };
-    read_projection_v1_datasets__name__projection__tensor__get: {
+    read_projection: {
         parameters: {
             query?: {
                 /** @description main when left out */
@@ -4201,7 +4240,7 @@ export interface operations {
             };
         };
     };
-    list_runs_v1_datasets__name__runs_get: {
+    list_runs: {
         parameters: {
             query?: {
                 /** @description the name to continue after */
@@ -4246,7 +4285,7 @@ export interface operations {
             };
         };
     };
-    read_run_v1_datasets__name__runs__run__get: {
+    read_run: {
         parameters: {
             query?: never;
             header?: never;
@@ -4289,7 +4328,7 @@ export interface operations {
             };
         };
     };
-    read_metric_v1_datasets__name__runs__run__metrics__metric__get: {
+    read_metric: {
         parameters: {
             query?: {
                 start?: number;
@@ -4338,7 +4377,7 @@ export interface operations {
             };
         };
     };
-    read_step_v1_datasets__name__runs__run__steps__step__get: {
+    read_step: {
         parameters: {
             query?: {
                 /** @description whose rows are listed; main when left out */
@@ -4387,7 +4426,7 @@ export interface operations {
             };
         };
     };
-    read_seen_v1_datasets__name__runs__run__rows__row__get: {
+    read_seen: {
         parameters: {
             query?: {
                 /** @description whose rows are listed; main when left out */
@@ -4435,7 +4474,7 @@ export interface operations {
             };
         };
     };
-    stream_batches_v1_datasets__name__stream_post: {
+    stream_batches: {
         parameters: {
             query?: never;
             header?: never;
@@ -4480,7 +4519,7 @@ export interface operations {
             };
         };
     };
-    commit_transaction_v1_datasets__name__transactions_post: {
+    commit_transaction: {
         parameters: {
             query?: {
                 /** @description of an Arrow body */
@@ -4535,7 +4574,7 @@ export interface operations {
             };
         };
     };
-    delete_branch_v1_datasets__name__branches__branch__delete: {
+    delete_branch: {
         parameters: {
             query?: never;
             header?: never;
@@ -4576,7 +4615,7 @@ export interface operations {
             };
         };
     };
-    delete_tag_v1_datasets__name__tags__tag__delete: {
+    delete_tag: {
         parameters: {
             query?: never;
             header?: never;
@@ -4617,7 +4656,7 @@ export interface operations {
             };
         };
     };
-    merge_v1_datasets__name__merge_post: {
+    merge: {
         parameters: {
             query?: never;
             header?: never;
@@ -4662,7 +4701,7 @@ export interface operations {
             };
         };
     };
-    restore_v1_datasets__name__restore_post: {
+    restore: {
         parameters: {
             query?: never;
             header?: never;
@@ -4707,7 +4746,7 @@ export interface operations {
             };
         };
     };
-    stream_events_v1_datasets__name__events_get: {
+    stream_events: {
         parameters: {
             query?: {
                 branch?: string;
@@ -4756,7 +4795,92 @@ export interface operations {
             };
         };
     };
-    open_session_v1_session_post: {
+    read_job: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    cancel_job: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    open_session: {
         parameters: {
             query?: never;
             header?: never;
