@@ -19,7 +19,7 @@ PREFIX = "#/components/schemas/"
 SCHEMES = {
     "token": {"type": "http", "scheme": "bearer", "description": "docs/reference/rest.md: Access"}
 }
-"""How a client says who it is; a browser's cookie stands for the same token."""
+"""How a client authenticates; a browser's cookie is made from the same token."""
 
 
 def component(model: type[BaseModel]) -> dict[str, str]:

@@ -1,12 +1,12 @@
-"""Jobs: requests that are answered later, because their client said ``Prefer: respond-async``.
+"""Jobs: requests that are answered later, on the preference ``respond-async`` of their client.
 
     POST …/query, Prefer: respond-async  ──►  202, Location: /v1/jobs/{id}
     GET  /v1/jobs/{id}                   ──►  202 while it runs, then the answer of the request
     DELETE /v1/jobs/{id}                 ──►  it is cancelled, and forgotten
 
-A job runs in this process, and its answer is kept in its memory for an hour, within a budget. Who
-started it is who finds it. With several workers another process would be asked for it: they have
-no jobs (501).
+A job runs in this process, and its answer is kept in its memory for an hour, within a budget.
+Only the token that started it finds it. Several workers have no jobs (501), because another process
+would be asked for them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["Job", "Jobs", "prefers_async"]
 ID_NBYTES = 16
 KEPT_S = 3600.0
 ANSWERS_NBYTES = 64 << 20
-"""Bytes of answers that wait to be fetched; those that waited longest are given up."""
+"""Bytes of answers that wait to be fetched; the oldest expire first."""
 
 
 def prefers_async(prefer: str) -> bool:
@@ -56,7 +56,7 @@ class Job:
 
     Attributes:
         id: Its name, which is not to be guessed.
-        who: Who started it.
+        who: The caller that started it.
         started: When, in seconds since 1970.
         answer: Its answer; None while it runs.
         error: Why it failed; None when it did not.
@@ -148,7 +148,7 @@ class Jobs:
             place.leave()
 
     def _forget_old(self) -> None:
-        """Give up the answers that nobody fetched, the oldest first, within the budget."""
+        """Let answers expire, the oldest first, within the budget."""
         left = ANSWERS_NBYTES
         oldest = time.time() - KEPT_S - self._limit_s
         for job in sorted(self._jobs.values(), key=lambda one: -one.started):

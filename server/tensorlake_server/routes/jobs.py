@@ -37,7 +37,7 @@ async def read_job(request: Request, job: JobId) -> Response:
 
 @router.delete("/{job}", status_code=204)
 async def cancel_job(request: Request, job: JobId) -> Response:
-    """Cancel a request that is worked on, or give up its answer."""
+    """Cancel a request that is worked on, or delete its answer."""
     jobs: Jobs = request.app.state.jobs
     jobs.forget(jobs.find(job, caller_of(request)))
     return Response(status_code=204)

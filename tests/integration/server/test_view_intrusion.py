@@ -27,7 +27,7 @@ from tensorlake_server import Settings, create_app
 from tensorlake_server.auth.tokens import create_token
 from tests.support.serving import listening
 
-FEW, MANY = 60, 1200
+FEW, MANY = 120, 1200
 OUTSIDE, INSIDE = "canary-7f3a91", "inside-55c0"
 NUMBER = 918_273_645
 SCOPES = ["read:pets#cats", "read:pets#columns", "viewer:p*#cat*"]

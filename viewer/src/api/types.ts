@@ -858,7 +858,7 @@ export interface paths {
         post?: never;
         /**
          * Cancel Job
-         * @description Cancel a request that is worked on, or give up its answer.
+         * @description Cancel a request that is worked on, or delete its answer.
          */
         delete: operations["cancel_job"];
         options?: never;
