@@ -35,7 +35,7 @@ PLAIN, RECORDED = "not recorded", "recorded"
 SLOW_PLAIN, SLOW_RECORDED = "1 ms policy", "1 ms policy, recorded"
 PLANNED, LRU, STATIC = "planned cache", "LRU", "nodes of most edges"
 TABLE, ON_DEMAND = "tl.embeddings.Table", "a request per batch"
-ENVS, STEPS, SLOW_STEPS = 8, 20_000, 5_000
+ENVS, STEPS, SLOW_STEPS = 8, 10_000, 2_000
 POLICY_S = 0.001
 NODES, DEGREE, FANOUTS, SEEDS_A_BATCH = 100_000, 16, [15, 10], 64
 ROWS, CLICKS, CLICKS_A_BATCH, ZIPF = 200_000, 1_000_000, 2_048, 1.05
@@ -130,6 +130,7 @@ def record(workspace: Workspace, *, is_recorded: bool, is_slow: bool) -> Measure
                 pass
         return env.action_space.sample()
 
+    tl.trajectories.record(env, "memory://warm", steps=2).close()  # what it imports
     steps = SLOW_STEPS if is_slow else STEPS
     with tempfile.TemporaryDirectory(dir=workspace.folder) as folder, stopwatch() as clock:
         if is_recorded:
