@@ -96,6 +96,15 @@ def deeplake(
     Raises:
         InvalidInputError: It is of another version (Deep Lake 4 writes another format), or damaged;
             tensors have different lengths; or one is not read here: name the others by ``columns``.
+
+    Example:
+        >>> import deeplake  # of version 3, which wrote the folder; ingestion does without it
+        >>> import tensorlake as tl
+        >>> with deeplake.empty("numbers") as made:
+        ...     _ = made.create_tensor("x", dtype="int64")
+        ...     made.x.extend([1, 2])
+        >>> len(tl.ingest.deeplake("numbers", "memory://doc-deeplake"))
+        2
     """
     files = SourceFiles(options.get("storage_options"))
     folder = DeepLakeFolder(source_path(src), files, branch)

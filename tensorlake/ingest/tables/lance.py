@@ -75,6 +75,14 @@ def lance(
     Raises:
         InvalidInputError: There is no such dataset, version or column.
         MissingExtraError: Lance's library is not installed.
+
+    Example:
+        >>> import lance
+        >>> import pyarrow as pa
+        >>> import tensorlake as tl
+        >>> _ = lance.write_dataset(pa.table({"x": [1, 2]}), "numbers.lance")
+        >>> tl.ingest.lance("numbers.lance", "memory://doc-lance")["x"][:]
+        array([1, 2])
     """
     path = source_path(src)
     place = public_url(path)
