@@ -20,7 +20,7 @@ __all__ = ["BENCHMARKS"]
 
 WORKERS = 2
 DIMENSIONS = 256
-STEPS = 24
+STEPS = 300
 """Products of a batch with a matrix: a small model, which leaves the interpreter lock."""
 
 
@@ -41,7 +41,7 @@ def _rows(workspace: Workspace) -> str:
     import tensorlake as tl
 
     url = str(workspace.lake / "map-rows.tl")
-    rows = 4096 if workspace.is_quick else 131_072
+    rows = 4096 if workspace.is_quick else 32_768
     if not tl.exists(url):
         with tl.create(url, {"x": tl.Array("float32", (DIMENSIONS,))}) as ds:
             ds.extend({"x": np.random.default_rng(1).random((rows, DIMENSIONS), np.float32)})
