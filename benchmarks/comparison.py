@@ -141,7 +141,8 @@ class Section:
 def comparison(page: str) -> str:
     """Make the table of a page of figures."""
     _, *texts = page.split("\n## ")
-    sections = {text.split("\n", 1)[0]: Section.of(text) for text in texts}
+    compared = (text for text in texts if "\n| contender |" in text)  # others have figures alone
+    sections = {text.split("\n", 1)[0]: Section.of(text) for text in compared}
     head = ["", OURS, *PEERS, "others"]
     lines = [head, ["---"] * len(head)]
     lines += [_row(row, sections[row.benchmark]) for row in COMPARED if row.benchmark in sections]

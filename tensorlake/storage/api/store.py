@@ -178,6 +178,20 @@ class Store(Protocol):
         ...
 
 
+class Unmapped:
+    """A store of objects elsewhere: none is viewed or read in place, as local files are."""
+
+    def map_range(self, path: str, start: int, stop: int) -> memoryview | None:
+        """Return None: no object is a local file."""
+        del path, start, stop
+        return None
+
+    def read_into(self, path: str, start: int, pieces: Sequence[memoryview]) -> bool:
+        """Return False: no object is a local file."""
+        del path, start, pieces
+        return False
+
+
 def check_path(path: str) -> str:
     """Return `path` if it can name an object in every store, and stays inside of it.
 

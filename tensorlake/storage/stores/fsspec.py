@@ -43,6 +43,7 @@ from tensorlake.storage.api.store import (
     ObjectMeta,
     StoredObject,
     UnknownOutcomeError,
+    Unmapped,
     check_path,
     check_range,
     exists,
@@ -73,7 +74,7 @@ _NOT_AGAIN: Final = (
 )
 
 
-class FsspecStore:
+class FsspecStore(Unmapped):
     """Objects of an fsspec file system below a path.
 
     Args:
@@ -236,14 +237,6 @@ class FsspecStore:
             return
         except OSError as error:
             raise self._translated(error, "delete", path) from error
-
-    def map_range(self, path: str, start: int, stop: int) -> memoryview | None:
-        del path, start, stop
-        return None
-
-    def read_into(self, path: str, start: int, pieces: Sequence[memoryview]) -> bool:
-        del path, start, pieces
-        return False
 
     def clone(self) -> FsspecStore:
         url, options = self._opened_with

@@ -19,6 +19,7 @@ from tensorlake.storage.api.store import (
     Data,
     ObjectMeta,
     StoredObject,
+    Unmapped,
     check_path,
     check_range,
     exists,
@@ -42,7 +43,7 @@ class _StoredObject:
 _shared: Final[dict[str, dict[str, _StoredObject]]] = {}
 
 
-class MemoryStore:
+class MemoryStore(Unmapped):
     """Objects in a dict.
 
     Args:
@@ -139,14 +140,6 @@ class MemoryStore:
 
     async def delete(self, path: str) -> None:
         self._objects.pop(self._key(path), None)
-
-    def map_range(self, path: str, start: int, stop: int) -> memoryview | None:
-        del path, start, stop
-        return None
-
-    def read_into(self, path: str, start: int, pieces: Sequence[memoryview]) -> bool:
-        del path, start, pieces
-        return False
 
     def clone(self) -> MemoryStore:
         twin = MemoryStore(self._name, prefix=self._prefix[:-1], clock=self._clock)

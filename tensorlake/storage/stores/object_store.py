@@ -51,6 +51,7 @@ from tensorlake.storage.api.store import (
     ObjectMeta,
     StoredObject,
     UnknownOutcomeError,
+    Unmapped,
     check_path,
     check_range,
     exists,
@@ -74,7 +75,7 @@ MAX_PUT_NBYTES: Final = 5 * 1024**3  # of one PUT: S3's limit, the lowest
 _process_of_runtime: int | None = None  # where obstore's threads live
 
 
-class ObjectStore:
+class ObjectStore(Unmapped):
     """Objects of a bucket under a prefix, or files below an http(s) URL.
 
     Args:
@@ -319,14 +320,6 @@ class ObjectStore:
         except RequestFailedError as error:
             if error.failure.kind is not FailureKind.MISSING:
                 raise self._translated(error, "delete", path) from None
-
-    def map_range(self, path: str, start: int, stop: int) -> memoryview | None:
-        del path, start, stop
-        return None
-
-    def read_into(self, path: str, start: int, pieces: Sequence[memoryview]) -> bool:
-        del path, start, pieces
-        return False
 
     def clone(self) -> ObjectStore:
         url, options = self._opened_with

@@ -48,6 +48,7 @@ from tensorlake.storage.api.store import (
     ObjectMeta,
     StoredObject,
     UnknownOutcomeError,
+    Unmapped,
     check_path,
     check_range,
     exists,
@@ -89,7 +90,7 @@ def _is_view(fragment: str) -> bool:
     return fragment != "" and not fragment.startswith("token=")
 
 
-class LakeStore:
+class LakeStore(Unmapped):
     """Objects of one dataset behind a server.
 
     Args:
@@ -263,14 +264,6 @@ class LakeStore:
             path=path,
             url=self.url,
         )
-
-    def map_range(self, path: str, start: int, stop: int) -> memoryview | None:
-        del path, start, stop
-        return None
-
-    def read_into(self, path: str, start: int, pieces: Sequence[memoryview]) -> bool:
-        del path, start, pieces
-        return False
 
     def clone(self) -> LakeStore:
         url, token = self._opened_with
