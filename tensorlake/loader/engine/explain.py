@@ -118,10 +118,12 @@ def _disk(opening: Opening) -> str:
     folder, size = opening.arguments.cache_dir, opening.arguments.disk_nbytes
     if folder is None:
         return ""
-    if opening.rows.reader.store.is_local:
+    is_decoded, is_local = opening.arguments.cache_decoded, opening.rows.reader.store.is_local
+    if is_local and not is_decoded:
         return f"; {os.fspath(folder)!r} is not used: the dataset is local"
     most = "free space" if size is None else human_nbytes(size)
-    return f", then {most} of disk in {os.fspath(folder)!r}"
+    kept = "decoded images" if is_local else "bytes and decoded images" if is_decoded else "bytes"
+    return f", then {most} of disk for {kept} in {os.fspath(folder)!r}"
 
 
 def _processes(arguments: LoaderArguments) -> str:

@@ -147,3 +147,16 @@ def test_a_folder_that_fails_leaves_the_epoch_alone(tmp_path: Path) -> None:
 def test_arguments_that_cannot_be_are_refused(given: Any, words: str) -> None:
     with dataset(pictures()) as ds, pytest.raises(InvalidInputError, match=words):
         ds.loader(batch_size=1, **given)
+
+
+def test_a_loader_explains_what_its_folder_is_for(tmp_path: Path) -> None:
+    with tl.create(str(tmp_path / "d"), {"x": "int64"}) as ds:
+        ds.extend({"x": range(4)})
+        ds.commit("numbers")
+        given: Any = {"batch_size": 2, "cache_dir": tmp_path / "nvme"}
+
+        unused = ds.loader(**given).explain()
+        used = ds.loader(**given, cache={"disk": "1GB"}, cache_decoded=True).explain()
+
+    assert "is not used: the dataset is local" in unused
+    assert "1 GB of disk for decoded images in" in used
