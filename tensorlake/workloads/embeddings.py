@@ -28,6 +28,7 @@ from tensorlake.errors import (
     RowNotFoundError,
     SchemaError,
     ShapeMismatchError,
+    shown,
 )
 from tensorlake.loader import PlannedCache
 from tensorlake.quantities import checked_integer
@@ -85,6 +86,19 @@ class Table:
     ) -> None:
         if not isinstance(ds, Dataset):
             raise InvalidInputError(f"a table is of a dataset, got {type(ds).__name__}", actual=ds)
+        if isinstance(state, str) or len({name, *state}) <= len(state):
+            raise InvalidInputError(
+                f"state={shown(state)} names the other tensors of {name!r}, each once\nwrite"
+                f" state=[{name + '.m'!r}]",
+                argument="state",
+                actual=state,
+            )
+        if not isinstance(lookahead, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
+            raise InvalidInputError(
+                f"lookahead={shown(lookahead)} is not a loader: give what yields batches",
+                argument="lookahead",
+                actual=lookahead,
+            )
         self._ds = ds
         self._names = (name, *state)
         self._shapes = _shapes_of(ds, self._names)

@@ -89,6 +89,11 @@ class Model:
     def __init__(
         self, path: str | os.PathLike[str], *, inputs: Mapping[str, str] | None = None
     ) -> None:
+        if not isinstance(path, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
+            raise InvalidInputError(
+                f"a model is the path of an .onnx file, got {type(path).__name__} {shown(path)}",
+                actual=path,
+            )
         self.path = Path(path)
         if not self.path.is_file():
             raise InvalidInputError(

@@ -35,6 +35,10 @@ def replay(env: Any, view: Dataset | View) -> Iterator[dict[str, Values]]:
         ReplayMismatchError: A step gave other values.
         InvalidInputError: An episode has no seed, or not all of its rows are in the view.
     """
+    if not isinstance(view, Dataset | View):
+        raise InvalidInputError(
+            f"replay() takes a dataset or a view of steps, got {type(view).__name__}", actual=view
+        )
     episode, t = (np.asarray(view[name][:]) for name in ("episode", "t"))
     names = [name for name in view.schema if name.split(".")[0] in (OBSERVATION, ACTION)]
     seeds = view["seed"].read(null=-1)

@@ -211,6 +211,11 @@ def test_tensors_that_make_no_table_are_refused(tmp_path):
                 tl.embeddings.Table(ds, name, ids=len)
         with pytest.raises(tl.SchemaError, match="one dtype"):
             tl.embeddings.Table(ds, "w", ids=len, state=["d"])
+        for state in ("d", ["w"], ["d", "d"]):
+            with pytest.raises(tl.InvalidInputError, match="each once"):
+                tl.embeddings.Table(ds, "w", ids=len, state=state)
+        with pytest.raises(tl.InvalidInputError, match="not a loader"):
+            tl.embeddings.Table(ds, "w", ids=len, lookahead=5)  # pyright: ignore[reportArgumentType] - on purpose
         with pytest.raises(tl.TensorNotFoundError):
             tl.embeddings.Table(ds, "x", ids=len)
         with pytest.raises(tl.InvalidInputError, match="got View"):

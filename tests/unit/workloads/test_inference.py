@@ -38,6 +38,8 @@ def test_without_the_extra_its_name_is_in_the_error(points, tmp_path, monkeypatc
 def test_rows_are_a_dataset_or_a_view(points):
     with pytest.raises(tl.InvalidInputError, match="takes a dataset or a view, got list"):
         tl.infer([1, 2], "m.onnx")  # pyright: ignore[reportArgumentType] - on purpose
+    with pytest.raises(tl.InvalidInputError, match="got int 5"):
+        tl.infer(points, 5)  # pyright: ignore[reportArgumentType] - on purpose
     with pytest.raises(tl.InvalidInputError, match="int8"):
         tl.infer(points, "m.onnx", int8="yes")  # pyright: ignore[reportArgumentType] - on purpose
 

@@ -136,6 +136,8 @@ def test_actions_reach_the_environment_as_they_are_stored(tmp_path):
 def test_episodes_without_a_seed_and_parts_of_episodes_are_not_replayed(tmp_path):
     ds = tl.trajectories.record(Counting(), str(tmp_path / "c.tl"), steps=3)
 
+    with pytest.raises(tl.InvalidInputError, match="got str"):
+        list(tl.trajectories.replay(None, ds.url))  # pyright: ignore[reportArgumentType] - on purpose
     with pytest.raises(tl.InvalidInputError, match="has no seed"):
         list(tl.trajectories.replay(None, ds))
     ds["seed"][:] = 1
