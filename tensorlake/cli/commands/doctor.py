@@ -59,6 +59,7 @@ EXTRAS = {
     "ray": ("ray",),
     "graphs": ("pymetis", "torch_geometric"),
     "flows": ("dbos",),
+    "lance": ("lance",),
     "onnx": ("onnxruntime", "onnx"),
     "hf": ("datasets",),
     "tensorboard": ("tensorboard",),
@@ -66,6 +67,7 @@ EXTRAS = {
     "s3fs": ("s3fs",),
 }
 DISTRIBUTIONS = {
+    "lance": "pylance",
     "PIL": "pillow",
     "google_crc32c": "google-crc32c",
     "opentelemetry": "opentelemetry-api",
