@@ -159,7 +159,8 @@ def test_graphsage_on_cora_is_as_accurate_as_on_the_whole_graph(cora):
     torch.set_num_threads(threads)
 
     assert np.mean(found["whole"]) > 0.77, found
-    assert np.mean(found["sampled"]) > np.mean(found["whole"]) - 0.01, found
+    # a point, and twice what the mean of two seeds varies by, 0.7 points
+    assert np.mean(found["sampled"]) > np.mean(found["whole"]) - 0.024, found
 
 
 def test_parts_of_cora_have_few_edges_between_them(cora):
