@@ -1,4 +1,3 @@
-# pyright: basic, reportPrivateImportUsage=false, reportArgumentType=false, reportAttributeAccessIssue=false
 """Advice in messages can be followed: each call, keyword, command and flag that it names exists.
 
 Messages are the string literals of the packages, docstrings excepted; where a message formats a

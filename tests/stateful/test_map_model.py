@@ -1,4 +1,3 @@
-# pyright: basic
 """``map(to=)`` as a sync, against a dictionary of what each row was mapped to.
 
 Between calls, rows are added, edited, hidden by the condition, shown again and deleted; versions

@@ -219,7 +219,7 @@ def refresh_copy(  # noqa: D417 - a method: self
         >>> ds = tl.create("memory://doc-source", {"x": "int64"})
         >>> ds.extend({"x": [1, 2, 3]})
         >>> _ = ds.commit("three")
-        >>> copy = ds.where("x > 1").materialize("memory://doc-copy", encode={})
+        >>> copy = ds.where("x > 1").materialize("memory://doc-followed", encode={})
         >>> ds.extend({"x": [9]})
         >>> ds["x"][1] = 7
         >>> _ = ds.commit("more")

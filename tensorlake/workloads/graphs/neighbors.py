@@ -100,7 +100,7 @@ class NeighborLoader:
     Example:
         >>> import tensorlake as tl
         >>> edges, x = [[0, 1, 2], [1, 2, 1]], [[1], [2], [3]]
-        >>> ds = tl.graphs.from_edges(edges, "memory://doc-graph", x=x)
+        >>> ds = tl.graphs.from_edges(edges, "memory://doc-neighbors", x=x)
         >>> for batch in tl.graphs.NeighborLoader(ds, [1], [-1], batch_size=1, framework="numpy"):
         ...     print(batch.n_id.tolist(), batch.edge_index.tolist(), batch.x.tolist())
         [1, 0, 2] [[1, 2], [0, 0]] [[2], [1], [3]]

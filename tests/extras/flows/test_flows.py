@@ -1,5 +1,4 @@
 """Flows on DBOS: each step once, whatever stops; runs are listed, retried, cancelled, approved."""
-# pyright: basic
 
 from __future__ import annotations
 

@@ -1,4 +1,3 @@
-# pyright: basic, reportMissingImports=false
 """Flower: clients train on views of one dataset, and its FedAvg joins what they learned."""
 
 from __future__ import annotations

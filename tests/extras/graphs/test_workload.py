@@ -1,4 +1,3 @@
-# pyright: basic
 """PyTorch Geometric and METIS: graphs there and back, its batches, its accuracy on Cora, parts."""
 
 from __future__ import annotations

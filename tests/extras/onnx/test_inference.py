@@ -1,4 +1,3 @@
-# pyright: basic
 """ONNX Runtime is the judge: tl.infer and ds.map give what a session gives for the same arrays."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# pyright: basic
 """Ray on this machine: ray.data from a dataset and back, and loaders inside its tasks."""
 
 from __future__ import annotations

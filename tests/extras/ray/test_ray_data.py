@@ -1,4 +1,3 @@
-# pyright: basic
 """tl.ray: views as datasets of Ray Data, and back."""
 
 from __future__ import annotations

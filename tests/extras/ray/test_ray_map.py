@@ -1,4 +1,3 @@
-# pyright: basic
 """map(engine="ray"): equal to threads, whatever ends under way."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# pyright: basic
 """Gymnasium, EnvPool and Minari: what is recorded is what they gave, and is given again."""
 
 from __future__ import annotations

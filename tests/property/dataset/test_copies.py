@@ -1,4 +1,3 @@
-# pyright: basic
 """A copy that is refreshed has the rows of a copy made anew, whatever happened to its source."""
 
 from __future__ import annotations

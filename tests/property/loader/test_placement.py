@@ -1,4 +1,3 @@
-# pyright: basic
 """Placement: each global batch as it was, in equal parts, to ranks that hold its rows."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# pyright: basic, reportPrivateImportUsage=false, reportArgumentType=false, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
 """The program itself: exit codes, help, and the page that describes it."""
 
 import re

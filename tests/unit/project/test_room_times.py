@@ -1,4 +1,3 @@
-# pyright: basic
 """Budgets of seconds: every room of the tree has one, and a run over one of them fails."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# pyright: basic
 """tl.embeddings.Table: training through it equals training on an array, bit by bit."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# pyright: basic
 """tl.graphs: edges in, sampled neighborhoods out, against a sampler of twenty lines."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# pyright: basic
 """tl.infer and ds.map of models, as far as they go without ONNX Runtime."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# pyright: basic
 """tl.trajectories.record with an environment of our own, which resets itself as EnvPool's do."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# pyright: basic
 """A closed handle: no changes, and what was read of it stays readable."""
 
 from collections.abc import Callable

@@ -1,5 +1,3 @@
-# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false
-# pyright: reportCallIssue=false
 """Copies with ``encode=``: smaller images, raw arrays, values of functions, and annotations."""
 
 from __future__ import annotations

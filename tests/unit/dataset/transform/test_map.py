@@ -1,4 +1,3 @@
-# pyright: basic
 """map: outputs land at their rows, in order; errors leave all as it was; a killed run goes on."""
 
 from __future__ import annotations

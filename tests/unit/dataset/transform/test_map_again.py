@@ -1,4 +1,3 @@
-# pyright: basic
 """``map(to=)`` again, after its source changed: added, changed and gone rows; conflicts; kills."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# pyright: basic
 """map and functions that do not do what they should: told with the row; nothing stays staged."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# pyright: basic
 """``ds.map_report``: rows read and made, tensors added, rows that were skipped."""
 
 import warnings

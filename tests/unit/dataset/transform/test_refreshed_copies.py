@@ -1,4 +1,3 @@
-# pyright: basic
 """``refresh_copy``: a copy follows its source, and keeps what a hand changed in it."""
 
 from __future__ import annotations

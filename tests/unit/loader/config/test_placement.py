@@ -1,4 +1,3 @@
-# pyright: basic
 """``placement="home"``: which ranks get the rows of a batch, and what a state records of it."""
 
 from __future__ import annotations

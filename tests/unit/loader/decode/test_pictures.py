@@ -1,5 +1,3 @@
-# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false
-# pyright: reportCallIssue=false
 """Decoding a stored picture into its place in a batch: right pixels and clear errors."""
 
 from __future__ import annotations

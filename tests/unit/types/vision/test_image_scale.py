@@ -1,5 +1,3 @@
-# pyright: basic, reportAttributeAccessIssue=false, reportArgumentType=false
-# pyright: reportCallIssue=false, reportOptionalMemberAccess=false
 """Images with max_side and quality: what is kept, what is scaled down, what is refused."""
 
 from __future__ import annotations
