@@ -85,6 +85,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.timeout(SOAK_S))
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name files by their argument: the bytes of an encoder may differ from worker to worker."""
+    return argname if isinstance(val, bytes) and len(val) > NAME_CHARACTERS else None
+
+
 @pytest.fixture
 def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a new, empty folder of this test."""
