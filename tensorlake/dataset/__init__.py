@@ -73,6 +73,7 @@ from tensorlake.dataset.sync.digests import update_digest
 from tensorlake.dataset.sync.ledger import Entries, KnownSource, Ledger, stamp_of
 from tensorlake.dataset.sync.preview import RowsPreview
 from tensorlake.dataset.sync.rows import OnConflict, Rows
+from tensorlake.dataset.transform.loader_options import DEFAULTS as LOADER_DEFAULTS
 from tensorlake.dataset.transform.loader_options import LoaderOptions
 from tensorlake.dataset.write.arrow.tables import as_table
 from tensorlake.dataset.write.arrow.types import huggingface_features, infer_types
@@ -110,6 +111,7 @@ __all__ = [
     "FILE_FORMATS",
     "IMAGE_ENDINGS",
     "LITDATA_DTYPES",
+    "LOADER_DEFAULTS",
     "SCHEMA_KEYWORD",
     "SHAPES",
     "SHAPE_FEATURE",

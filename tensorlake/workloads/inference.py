@@ -17,7 +17,15 @@ from typing import Any, Unpack, cast
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.dataset import Dataset, LoaderOptions, Model, View, rowset_of
+from tensorlake.dataset import (
+    LOADER_DEFAULTS,
+    Dataset,
+    LoaderOptions,
+    Model,
+    View,
+    rowset_of,
+    with_options,
+)
 from tensorlake.errors import InvalidInputError, shown
 from tensorlake.quantities import check_flags
 
@@ -73,6 +81,7 @@ class Predictions:
         return f"Predictions of {self.model.path.name!r}, {self.digest[:19]}…"
 
 
+@with_options(LoaderOptions, LOADER_DEFAULTS)
 def infer(
     view: Dataset | View,
     model: str | PathLike[str],
@@ -128,7 +137,9 @@ def infer(
         bound.refuse_types(plain)
     else:  # the function makes the columns: they are checked batch by batch
         bound = Model(model, inputs=inputs).named()
-    given: LoaderOptions = {"batch_size": bound.batch_size or BATCH_ROWS, **options}
+    given: LoaderOptions = {**options}
+    if options.get("batch_size") is None:
+        given["batch_size"] = bound.batch_size or BATCH_ROWS
     read = known if columns is None else columns
     given["columns"] = [*dict.fromkeys((*read, "_row", "_valid"))]
     if not int8:

@@ -90,7 +90,7 @@ def lay_out_data(folder: Path) -> None:
 
 def is_missing(text: str) -> bool:
     """Whether a block imports a package of an extra that this environment does not have."""
-    names = re.findall(r"^import (\w+)", text, flags=re.MULTILINE)
+    names = re.findall(r"^(?:from|import) (\w+)", text, flags=re.MULTILINE)
     return any(find_spec(name) is None for name in names)
 
 

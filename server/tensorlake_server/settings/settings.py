@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import ipaddress
 import math
+import os
 import secrets
+import sys
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -179,6 +181,12 @@ class Settings:
                 )
         if self.workers < 1:
             raise InvalidInputError("workers = 0 serves nothing\ngive 1 or more", actual=0)
+        if self.workers > 1 and not hasattr(os, "fork"):
+            raise InvalidInputError(
+                f"workers = {self.workers} needs os.fork, which {sys.platform} does not have"
+                "\ngive 1: a process serves many clients at once",
+                actual=self.workers,
+            )
         if self.port > PORT_MAX:
             raise InvalidInputError(
                 f"port must be <= {PORT_MAX}, got {self.port}\n--port 0 takes a free one",

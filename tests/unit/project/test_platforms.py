@@ -22,6 +22,8 @@ CHECKED_ELSEWHERE = {  # file -> what keeps its calls from a system that lacks t
     "tensorlake/loader/runtime/fork_server.py": SHARED,
     "tensorlake/loader/runtime/worker_processes.py": SHARED,
     "tensorlake/loader/runtime/shared_slabs.py": SHARED,
+    "tensorlake/loader/caches/disk_folder.py": "opened_folder() refuses cache_dir= without fcntl",
+    "server/tensorlake_server/app/workers.py": "the settings refuse --workers without os.fork",
     "tensorlake/loader/config/rank_board.py": "check_workers() refuses workers without fcntl",
     "tensorlake/loader/frameworks/torch.py": "likewise, before it is imported",
 }

@@ -31,7 +31,7 @@ from tensorlake.loader import (
     with_companions,
 )
 from tensorlake.storage import parallel_map, usable_cores
-from tensorlake.types import BBox3D, EncodedColumn, Image, take
+from tensorlake.types import BBox3D, EncodedColumn, Image, Link, take
 
 if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
@@ -132,6 +132,8 @@ class Encoder:
                 for one, row in zip(_presented(stored, name), rows.tolist(), strict=True)
             ]
             return self._converted(making, values)
+        if isinstance(stored.sample_type, Link) and isinstance(making.type, Link):
+            return stored  # staged as links of the other type to the same files
         if isinstance(stored.sample_type, Image) and isinstance(making.type, Image):
             return self._converted(making, _files(stored, making.type, name, rows))
         column = stored.converted(making.type, tensor=name, row_start=0, call=CALL)

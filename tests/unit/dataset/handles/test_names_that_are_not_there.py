@@ -15,7 +15,7 @@ import tensorlake as tl
         (tl.ingest, "ffcv", r"or a torch dataset: tl\.ingest\.torch"),
         (tl.ingest, "pack", r"ds\.torch\(collate=…\)$"),
         (tl.decode, "Boxes", r"use a function of your own: ds\.torch\(transform=…\)$"),
-        (tl.ingest, "lance", r"tl\.ingest has no 'lance'; not available before a later version"),
+        (tl.ingest, "ffcv", r"tl\.ingest has no 'ffcv'; not available before a later version"),
         (tl.decode, "Boxes", r"tl\.decode has no 'Boxes'; it comes in a later version"),
         (tl.ingest, "imagefolder", r"image folders are images\(\)"),
         (tl.decode, "Resiz", r"tl\.decode has no 'Resiz'; did you mean 'Resize'\?"),

@@ -19,8 +19,17 @@ from tensorlake.loader.config.arguments import LoaderArguments
 
 HANDLES = (tl.Dataset, tl.View, tl.Tensor, tl.Row, tl.Group, tl.Mix, tl.Predicate, tl.Ragged)
 RETURNED = (tl.Commit, tl.Diff, Loader)
-NAMES_OF_THE_USER = {"query", "where", "select", "order_by", "unnest", "execute", "create_index"}
-"""Calls whose further arguments are named by the query (parameters, new columns) or the index."""
+NAMES_OF_THE_USER = {
+    "query",
+    "where",
+    "select",
+    "order_by",
+    "unnest",
+    "execute",
+    "create_index",
+    "export",
+}
+"""Calls whose further arguments are named by the query (parameters, columns), index or format."""
 IMPORTERS = [getattr(tl.ingest, name) for name in tl.ingest.__all__ if name.islower()]
 LOADER_CALLS = {"torch": torch, "jax": jax, "loader": loader}
 
