@@ -59,8 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     settings = replace(asked, port=listening.getsockname()[1])
     if settings.workers == 1:
         return _serve(settings, given, listening)
-    with _shared_folders(settings) as shared:
-        return run_workers(shared.workers, partial(_work, shared, given, listening))
+    with _shared_folders(settings) as shared, _one_turn() as turn:
+        return run_workers(shared.workers, partial(_work, shared, given, listening, turn))
 
 
 def _serve(
@@ -70,6 +70,7 @@ def _serve(
     *,
     is_first: bool = True,
     watched: Callable[[DrainingServer], None] | None = None,
+    turn: int | None = None,
 ) -> int:
     """Serve in this process; the first one of a server prints where it is.
 
@@ -79,6 +80,7 @@ def _serve(
         listening: The socket.
         is_first: Whether it is the only one, or the first worker.
         watched: Stops the server when the process that started it is gone; runs in a thread.
+        turn: A descriptor; the worker that reads its one byte prints why they cannot start.
     """
     try:
         app = create_app(settings)
@@ -86,7 +88,7 @@ def _serve(
         if not datasets and not settings.write:
             _check_folder(settings.url)
     except TensorlakeError as error:
-        return _refused(error) if is_first else 1
+        return _refused(error, prints=turn is None or bool(os.read(turn, 1)))
     only = datasets[0] if len(datasets) == 1 else None
     if given.verbose:
         requests = logging.getLogger("tensorlake.server.requests")
@@ -116,6 +118,7 @@ def _work(
     settings: Settings,
     given: argparse.Namespace,
     listening: socket.socket,
+    turn: int,
     number: int,
     alive: int,
 ) -> int:
@@ -126,7 +129,19 @@ def _work(
         server.drain()
         server.should_exit = True
 
-    return _serve(settings, given, listening, is_first=number == 0, watched=watch)
+    return _serve(settings, given, listening, is_first=number == 0, watched=watch, turn=turn)
+
+
+@contextmanager
+def _one_turn() -> Generator[int]:
+    """Make a file descriptor of one byte, and then the end: one worker gets it."""
+    turn, given = os.pipe()
+    os.write(given, b"1")
+    os.close(given)
+    try:
+        yield turn
+    finally:
+        os.close(turn)
 
 
 @contextmanager
@@ -144,8 +159,9 @@ def _say_nothing() -> None:
     """Answer without saying where: the first worker does."""
 
 
-def _refused(error: TensorlakeError) -> int:
-    sys.stderr.write(f"{error}\n")
+def _refused(error: TensorlakeError, *, prints: bool = True) -> int:
+    if prints:
+        sys.stderr.write(f"{error}\n")
     return USAGE_ERROR if isinstance(error, InvalidInputError) else 1
 
 

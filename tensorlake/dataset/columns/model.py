@@ -95,9 +95,13 @@ class Model:
                 actual=path,
             )
         self.path = Path(path)
-        if not self.path.is_file():
+        try:
+            is_there = self.path.is_file()
+        except OSError:  # a name that no file can have
+            is_there = False
+        if not is_there:
             raise InvalidInputError(
-                f"there is no model at {os.fspath(path)!r}\ngive the path of an .onnx file",
+                f"there is no model at {shown(os.fspath(path))}\ngive the path of an .onnx file",
                 actual=os.fspath(path),
             )
         session = self._session = _session_of(self.path)

@@ -38,7 +38,7 @@ def make_fork(
             "\nfork to the store of the server's lake: a folder or a bucket",
             url=target,
         )
-    store = open_store(target, storage_options=storage_options or None)
+    store = open_store(target, storage_options=storage_options)
     links = LinkStore.of(store)
     place = links.stored_url(_whole(base))
     made = runtime.run(fork_dataset(links.dataset(place), place, store, version))

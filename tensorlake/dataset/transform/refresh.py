@@ -98,7 +98,8 @@ def refresh_columns(
         SchemaError: No function computes one of them.
         InvalidStateError: A function was not given to this process, or the handle moved meanwhile.
     """
-    if engine == "ray":  # what is staged here, such as an input computed before, is not seen there
+    # columns staged here, such as an input computed before, are not seen there
+    if isinstance(engine, str) and engine == "ray":
         raise InvalidInputError(
             "refresh_columns(engine='ray'): columns are computed in this process"
             "\ngive 'threads' or 'processes', or call ds.map(…, engine='ray')",

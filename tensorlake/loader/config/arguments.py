@@ -239,7 +239,7 @@ def _check_cache(arguments: LoaderArguments) -> None:
         )
     if not isinstance(size, Mapping):
         return
-    unknown = sorted(set(size) - set(TIERS), key=str)
+    unknown = [name for name in size if name not in TIERS]
     if unknown:
         raise InvalidInputError(
             f"cache has sizes of {' and '.join(map(repr, TIERS))}, got one of {shown(unknown[0])}"
@@ -266,7 +266,7 @@ def _check_placement(arguments: LoaderArguments) -> None:
         is_known = isinstance(capacity, float | int) and 0 <= capacity <= 1
         is_known = is_known and is_whole_number(unit) and unit >= 1
     else:
-        is_known = given == "home"
+        is_known = isinstance(given, str) and given == "home"
     if not is_known:
         raise InvalidInputError(
             f"placement is 'home', or None, got {shown(given)}", argument="placement", actual=given
@@ -279,7 +279,7 @@ def _check_placement(arguments: LoaderArguments) -> None:
                 "\ngive one of the two",
                 argument="placement",
             )
-    if given == "home" and arguments.disk_nbytes is None:
+    if isinstance(given, str) and arguments.disk_nbytes is None:
         raise InvalidInputError(
             "placement='home' depends on the size of each node's cache, which has to be the same on"
             " all ranks\ngive it: cache={'disk': '500GiB'}, cache_dir='/nvme/cache'",

@@ -44,7 +44,9 @@ def _in_parts(expr: Bound, *, whole: Collection[str] = ()) -> Bound:
         return expr if region is None else PartRef(column.name, region, expr)
     if expr.role in OF_DISTINCT and len(expr.args) == 1 and _is_of_elements(expr.args[0], whole):
         return structs.replace(expr, args=(_of_distinct(expr.args[0]),))
-    return structs.replace(expr, args=tuple(_in_parts(one, whole=whole) for one in expr.args))
+    args = tuple(_in_parts(one, whole=whole) for one in expr.args)
+    is_same = all(made is one for made, one in zip(args, expr.args, strict=True))
+    return expr if is_same else structs.replace(expr, args=args)  # scores are kept by expression
 
 
 def _region(expr: Apply) -> Region | None:

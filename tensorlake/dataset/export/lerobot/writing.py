@@ -72,7 +72,7 @@ def to_lerobot(
     overwrite: bool,
 ) -> None:
     """Write rows into a LeRobot dataset."""
-    if codec not in CODECS:
+    if not isinstance(codec, str) or codec not in CODECS:  # pyright: ignore[reportUnnecessaryIsInstance] - users'
         message = f"codec={shown(codec)}: give one of {', '.join(map(repr, CODECS))}"
         raise InvalidInputError(message, argument="codec", actual=codec)
     steps = episode_steps(view, columns, episode=episode, fps=fps, call="to_lerobot()")
