@@ -31,9 +31,9 @@ EXTRAS_trainers := lightning transformers accelerate
 EXTRAS_vision := torchvision albumentations
 EXTRAS_croissant := mlcroissant pillow imagecodecs
 EXTRAS_notebook := anywidget
-EXTRAS_mcp := mcp
-EXTRAS_onnx := onnxruntime onnx
-EXTRAS_trajectories := gymnasium envpool minari[hdf5]
+EXTRAS_mcp := mcp pillow imagecodecs
+EXTRAS_onnx := onnxruntime onnx pillow imagecodecs
+EXTRAS_trajectories := gymnasium envpool minari[hdf5,create] pillow imagecodecs
 EXTRAS_formats := h5py mosaicml-streaming litdata pylance pillow imagecodecs
 TORCH_EXTRAS := torch ray graphs lerobot trainers vision formats
 
