@@ -154,6 +154,7 @@ test("a vertex is added and taken away, and a joint is placed by the mouse", asy
 
   await show(page, 5);
   await click(page, [60, 60]);
+  await expect.poll(() => said(page)).toMatch(/^joints 0/); // its joints can be taken now
   await drag(page, [40, 60], [20, 30]);
   await expect.poll(() => said(page)).toMatch(/a: seen$/);
   await press(page, "Delete"); // of a joint: its object stays
