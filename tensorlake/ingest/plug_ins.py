@@ -11,6 +11,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from tensorlake.errors import UnsupportedFeatureError
+from tensorlake.types import loaded_plug_in
 
 __all__ = ["importer"]
 
@@ -24,14 +25,7 @@ def importer(name: str) -> Callable[..., Any] | None:
         UnsupportedFeatureError: The plug-in cannot be loaded, or is not a function.
     """
     for found in entry_points(group=GROUP, name=name):
-        where = f"the plug-in {found.value!r}, which provides tl.ingest.{name},"
-        try:
-            loaded: Any = found.load()
-        except (ImportError, AttributeError) as error:
-            raise UnsupportedFeatureError(
-                f"{where} cannot be loaded: {error}\nreinstall it with its dependencies",
-                actual=name,
-            ) from error
+        loaded, where = loaded_plug_in(found, provides=f"tl.ingest.{name}")
         if not callable(loaded):
             message = f"{where} is not a function but {loaded!r:.80}\nreport this to its author"
             raise UnsupportedFeatureError(message, actual=name)

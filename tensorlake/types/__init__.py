@@ -85,7 +85,7 @@ from tensorlake.types.base.parts import (
     read_request,
 )
 from tensorlake.types.base.ragged import Ragged
-from tensorlake.types.base.registry import as_type, from_json, register
+from tensorlake.types.base.registry import as_type, from_json, loaded_plug_in, register
 from tensorlake.types.builtin import BUILT_IN  # this import fills the registry
 from tensorlake.types.comparing import in_same_terms
 from tensorlake.types.links.link import Link, LinkedFile
@@ -273,6 +273,7 @@ __all__ = [
     "is_widening",
     "join_adjoining",
     "level_counts",
+    "loaded_plug_in",
     "mesh_form",
     "null_count",
     "offsets_of",

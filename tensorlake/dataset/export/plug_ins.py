@@ -12,6 +12,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean, shown
+from tensorlake.types import loaded_plug_in
 
 __all__ = ["FILE_FORMATS", "export_formats", "exporter"]
 
@@ -45,13 +46,7 @@ def exporter(kind: object) -> Callable[..., Any] | None:
     if kind in FILE_FORMATS:
         return None
     found = next(iter(entry_points(group=GROUP, name=kind)))
-    where = f"the plug-in {found.value!r}, which provides the format {kind!r},"
-    try:
-        loaded: Any = found.load()
-    except (ImportError, AttributeError) as error:
-        raise UnsupportedFeatureError(
-            f"{where} cannot be loaded: {error}\nreinstall it with its dependencies", actual=kind
-        ) from error
+    loaded, where = loaded_plug_in(found, provides=f"the format {kind!r}")
     if not callable(loaded):
         message = f"{where} is not a function but {loaded!r:.80}\nreport this to its author"
         raise UnsupportedFeatureError(message, actual=kind)

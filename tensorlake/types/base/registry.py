@@ -25,8 +25,9 @@ from tensorlake.types.base.dtypes import DTYPE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from importlib.metadata import EntryPoint
 
-__all__ = ["as_type", "fill", "from_json", "register"]
+__all__ = ["as_type", "fill", "from_json", "loaded_plug_in", "register"]
 
 _ENTRY_POINTS = "tensorlake.types"
 _types: dict[str, type[SampleType]] = {}
@@ -138,16 +139,29 @@ def as_type(value: Any) -> SampleType:
     )
 
 
+def loaded_plug_in(entry_point: EntryPoint, *, provides: str) -> tuple[Any, str]:
+    """Load a plug-in of any kind; return its object, and words for it that begin a message.
+
+    Args:
+        entry_point: Where it is.
+        provides: Words for what it provides, such as "the type 'spectrum'".
+
+    Raises:
+        UnsupportedFeatureError: It cannot be loaded.
+    """
+    where = f"the plug-in {entry_point.value!r}, which provides {provides},"
+    try:
+        return entry_point.load(), where
+    except (ImportError, AttributeError) as error:
+        raise UnsupportedFeatureError(
+            f"{where} cannot be loaded: {error}\nreinstall it with its dependencies",
+            actual=entry_point.name,
+        ) from error
+
+
 def _load_plug_in(kind: str) -> None:
     for entry_point in entry_points(group=_ENTRY_POINTS, name=kind):
-        where = f"the plug-in {entry_point.value!r}, which provides the type {kind!r},"
-        try:
-            loaded: object = entry_point.load()
-        except (ImportError, AttributeError) as error:
-            raise UnsupportedFeatureError(
-                f"{where} cannot be loaded: {error}\nreinstall it with its dependencies",
-                actual=kind,
-            ) from error
+        loaded, where = loaded_plug_in(entry_point, provides=f"the type {kind!r}")
         if not (isinstance(loaded, type) and issubclass(loaded, SampleType)):
             raise UnsupportedFeatureError(
                 f"{where} is not a SampleType but {loaded!r}\nreport this to its author",

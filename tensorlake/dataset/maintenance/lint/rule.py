@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tensorlake.dataset.core.rowset import HasRows
 from tensorlake.errors import UnsupportedFeatureError
+from tensorlake.types import loaded_plug_in
 
 if TYPE_CHECKING:
     from tensorlake.dataset.maintenance.lint.report import Severity
@@ -113,14 +114,7 @@ def plug_ins() -> Iterator[LintRule]:
 
 
 def _loaded(entry_point: EntryPoint) -> LintRule:
-    where = f"the plug-in {entry_point.value!r}, which provides the lint rule {entry_point.name!r},"
-    try:
-        loaded: object = entry_point.load()
-    except (ImportError, AttributeError) as error:
-        raise UnsupportedFeatureError(
-            f"{where} cannot be loaded: {error}\nreinstall it with its dependencies",
-            actual=entry_point.name,
-        ) from error
+    loaded, where = loaded_plug_in(entry_point, provides=f"the lint rule {entry_point.name!r}")
     if not isinstance(loaded, LintRule):
         raise UnsupportedFeatureError(
             f"{where} is not a LintRule but {loaded!r:.80}\nreport this to its author",
