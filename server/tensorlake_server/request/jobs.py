@@ -138,7 +138,7 @@ class Jobs:
     ) -> None:
         try:
             found = await to_thread.run_sync(work, limits)
-        except Exception as error:  # noqa: BLE001 - whoever fetches the answer gets it
+        except Exception as error:  # noqa: BLE001 - the client that fetches the answer gets it
             job.error = error
         else:
             job.answer = found if isinstance(found, Response) else _written(found)
