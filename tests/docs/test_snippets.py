@@ -1,12 +1,7 @@
 """Every snippet of the README and of docs/ runs, as a reader would run it.
 
 A page is one session: its ```python and ```console blocks run from top to bottom in one namespace
-and one fresh folder, in which lie small real data:
-
-    photos/CLASS/NAME.jpg     19 pictures of COCO, by the class of the largest thing on them
-    coco/instances.json       their boxes; coco/images/ the pictures
-    mnist/*.gz                the 10,000 digits of MNIST's test set
-    examples/data/            all of it, as a checkout has it
+and one fresh folder, in which lie the small real data of ``tests/support/page_data.py``.
 
 In a console block a line ``$ tensorlake …`` runs through the command line program, and the first
 words of each line printed under it in the page, up to ``…``, must appear in what it prints; lines
@@ -15,10 +10,8 @@ not run, nor does one that imports a package of an extra that is not installed. 
 language and nothing else: the site shows other fences as text.
 """
 
-import json
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -28,9 +21,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.commands import tensorlake
+from tests.support.page_data import lay_out_data
 
 ROOT = Path(__file__).resolve().parents[2]
-DATA = ROOT / "examples" / "data"
 SLOW = {  # pages of ten seconds and more
     "docs/how-to/come-from-another-library.md",
     "docs/how-to/correct-labels.md",
@@ -67,25 +60,6 @@ def snippets(page: Path) -> list[Snippet]:
 
 def shown(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
-
-
-def lay_out_data(folder: Path) -> None:
-    (folder / "examples").mkdir()
-    (folder / "examples" / "data").symlink_to(DATA)
-    shutil.copytree(DATA / "mnist", folder / "mnist")
-    shutil.copytree(DATA / "coco", folder / "coco")
-    listing = json.loads((DATA / "coco" / "instances.json").read_text(encoding="utf-8"))
-    names = {category["id"]: category["name"] for category in listing["categories"]}
-    largest: dict[int, dict[str, float]] = {}
-    for annotation in listing["annotations"]:
-        best = largest.get(annotation["image_id"])
-        if best is None or annotation["area"] > best["area"]:
-            largest[annotation["image_id"]] = annotation
-    for image in listing["images"]:
-        category = names[int(largest[image["id"]]["category_id"])]
-        target = folder / "photos" / category / image["file_name"]
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(DATA / "coco" / "images" / image["file_name"], target)
 
 
 def is_missing(text: str) -> bool:

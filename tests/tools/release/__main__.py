@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.tools.release import environments, statements, wheel
+from tests.tools.release import environments, statements, walk, wheel
 
 ROOT = Path(__file__).resolve().parents[3]
 Check = Callable[[], list[str]]
@@ -47,6 +47,10 @@ def checks(root: Path, folder: Path, torch: Sequence[str]) -> dict[str, Check]:
         made, problem = built()
         return problem if made is None else wheel.contents(made)
 
+    def walked() -> list[str]:
+        made, problem = built()
+        return problem if made is None else walk.followed(root, made, folder / "walk", torch)
+
     return {
         "versions": lambda: statements.versions(root),
         "changelog": lambda: statements.changelog(root),
@@ -71,6 +75,7 @@ def checks(root: Path, folder: Path, torch: Sequence[str]) -> dict[str, Check]:
             )
             for version, python in environments.interpreters().items()
         },
+        "walk": walked,
         "lowest": lowest,
     }
 

@@ -9,7 +9,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from tests.tools.release import environments, statements, wheel
+from tests.tools.release import environments, statements, walk, wheel
 from tests.tools.release.__main__ import checks, report
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -175,3 +175,33 @@ def test_every_check_has_a_name_and_the_cheap_ones_come_first(tmp_path):
     assert names[:4] == ["versions", "changelog", "golden", "bounds"]
     assert names[-1] == "lowest"
     assert f"python3.{sys.version_info[1]}" in names
+
+
+def test_a_page_is_followed_as_one_session_of_a_shell():
+    page = (
+        "```sh\npython3 -m venv env && . env/bin/activate\n```\n"
+        "```python\nprint('$HOME')\n```\n"
+        "```console\n$ tensorlake serve lake --write\nViewer at …\n```\n"
+    )
+
+    lines = walk.script(page, ["torch==2"]).splitlines()
+
+    assert lines[:3] == [
+        "set -euxo pipefail",
+        "python3 -m venv env && . env/bin/activate",
+        "pip install --quiet torch==2",
+    ]
+    assert lines[3:6] == ["python - <<'BLOCK'", "print('$HOME')", "BLOCK"]
+    assert "tensorlake serve lake --write >serve.log 2>&1 &" in lines
+    assert not any("…" in line for line in lines)
+
+
+def test_a_page_that_cannot_be_followed_is_named(tmp_path):
+    (tmp_path / walk.PAGE).parent.mkdir(parents=True)
+    (tmp_path / walk.PAGE).write_text("```sh\nls photos\nls no-such-folder\n```\n")
+    (tmp_path / "a.whl").touch()
+
+    (problem,) = walk.followed(tmp_path, tmp_path / "a.whl", tmp_path / "walk", ())
+
+    assert problem.startswith("docs/tutorial/half-an-hour.md cannot be followed:")
+    assert "no-such-folder" in problem
