@@ -23,12 +23,12 @@ from urllib.parse import urlsplit
 import uvicorn
 from starlette.concurrency import run_in_threadpool
 
-from tensorlake.errors import InvalidInputError, TensorlakeError, UnsupportedFeatureError
+from tensorlake.errors import InvalidInputError, TensorlakeError
 from tensorlake.storage import split_url
 from tensorlake_server.app.app import create_app
 from tensorlake_server.app.workers import run_workers
 from tensorlake_server.request.slow_clients import configure
-from tensorlake_server.settings.config import LATER, OPTIONS, print_config, resolve_options
+from tensorlake_server.settings.config import OPTIONS, print_config, resolve_options
 from tensorlake_server.settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -283,10 +283,6 @@ def _settings(given: argparse.Namespace) -> Settings:
         options |= json.loads(sys.stdin.readline() or "{}")
     if given.endpoint_url:
         options["endpoint_url"] = given.endpoint_url
-    for name, instead in LATER.items():
-        value = getattr(given, name)
-        if value is not None:
-            raise UnsupportedFeatureError(f"--{name} {value}: {instead}")
     flags = {name: getattr(given, name) for name in OPTIONS}
     chosen = resolve_options(flags, os.environ, given.config)
     settings = Settings(
@@ -318,7 +314,12 @@ def _parser() -> argparse.ArgumentParser:
     set_true = argparse.BooleanOptionalAction
     parser.add_argument("--public-read", action=set_true, help="everybody who comes may read")
     parser.add_argument("--auth", type=Path, metavar="FILE", help="of the tokens that let one in")
-    parser.add_argument("--oidc", metavar="ISSUER", help="not supported yet")
+    parser.add_argument("--oidc", metavar="ISSUER", help="an OpenID provider, whose tokens do too")
+    parser.add_argument("--oidc-audience", metavar="AUD", help="of its tokens for this server")
+    parser.add_argument("--oidc-claim", metavar="NAME", help="that has scopes (default: scope)")
+    parser.add_argument(
+        "--oidc-groups", type=Path, metavar="FILE", help="TOML: the scopes of each group"
+    )
     parser.add_argument("--workers", type=int, metavar="N", help="processes that serve together")
     parser.add_argument("--write", action=set_true, help="those whose scopes allow it may write")
     parser.add_argument("--presign", action=set_true, help="packs are read by signed links")

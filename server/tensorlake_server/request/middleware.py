@@ -137,7 +137,9 @@ class Guard:
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: _Answered) -> None:
         try:
-            scope["state"]["principal"] = self._checked(scope, Headers(scope=scope))
+            headers = Headers(scope=scope)
+            await self._access.prepare(headers)
+            scope["state"]["principal"] = self._checked(scope, headers)
         except Problem as problem:
             await _refusal(problem)(scope, receive, send)
             return
@@ -194,7 +196,7 @@ class Guard:
             )
         path = scope["path"]
         is_open = not path.startswith("/v1/") or path in OPEN_ROUTES
-        if path == METRICS and settings.auth is not None:
+        if path == METRICS and settings.knows_people:
             principal = self._access.known(headers)
         else:
             principal = NOBODY if is_open else self._access.principal(headers)

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
+from tensorlake.errors import InvalidInputError, did_you_mean
 from tensorlake.storage import public_url
 
-__all__ = ["LATER", "OPTIONS", "print_config", "resolve_options"]
+__all__ = ["OPTIONS", "print_config", "resolve_options"]
 
 PREFIX = "TENSORLAKE_SERVE_"
 TRUE, FALSE = frozenset({"1", "true", "yes"}), frozenset({"0", "false", "no"})
@@ -34,6 +34,10 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "workers": int,
     "public_read": _flag,
     "auth": Path,
+    "oidc": str,
+    "oidc_audience": str,
+    "oidc_claim": str,
+    "oidc_groups": Path,
     "write": _flag,
     "presign": _flag,
     "follow_links": _flag,
@@ -73,12 +77,6 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
 KINDS: Mapping[Any, Any] = {str: str, int: int, float: (int, float), _flag: bool, Path: str}
 """The types allowed in a file."""
 
-LATER: Mapping[str, str] = {
-    "oidc": "tokens of an identity provider are not supported yet"
-    "\nmake tokens of your own: tensorlake token create --auth FILE; then --auth FILE",
-}
-"""Options that people look for, and their replacements here."""
-
 
 def resolve_options(
     flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None
@@ -87,7 +85,6 @@ def resolve_options(
 
     Raises:
         InvalidInputError: A name is not an option, or a value is not of its type, with its place.
-        UnsupportedFeatureError: It is the name of what this server cannot do.
     """
     found = {} if file is None else _from_file(file)
     for name, parse in OPTIONS.items():
@@ -139,9 +136,7 @@ def _from_file(file: Path) -> dict[str, Any]:
     return found
 
 
-def _unknown(name: str, where: str) -> InvalidInputError | UnsupportedFeatureError:
-    if name in LATER:
-        return UnsupportedFeatureError(f"{where}: {LATER[name]}")
+def _unknown(name: str, where: str) -> InvalidInputError:
     return InvalidInputError(
         f"{where}, which is not an option{did_you_mean(name, OPTIONS)}"
         f"\nthe options: {', '.join(OPTIONS)}"

@@ -42,8 +42,12 @@ class Settings:
         url: A dataset, or a folder of datasets.
         workers: Processes that serve together, each with the limits below.
         public_read: Everybody who reaches the address may read.
-        auth: The token file (auth/tokens.py); off loopback either this or ``public_read`` is
+        auth: The token file (auth/tokens.py); off loopback this, ``oidc`` or ``public_read`` is
             needed.
+        oidc: The issuer of an OpenID provider, whose tokens let one in (auth/oidc.py).
+        oidc_audience: The ``aud`` of those that are meant for this server.
+        oidc_claim: The claim that has their scopes or groups.
+        oidc_groups: A file with the scopes of each group.
         write: Whether those whose scopes allow it may write.
         presign: Whether packs are read by signed links, past the server.
         follow_links: Whether files that tensors of links name are read: all who write to the lake
@@ -98,6 +102,10 @@ class Settings:
     workers: int = 1
     public_read: bool = False
     auth: Path | None = None
+    oidc: str | None = None
+    oidc_audience: str | None = None
+    oidc_claim: str = "scope"
+    oidc_groups: Path | None = None
     write: bool = False
     presign: bool = False
     follow_links: bool = False
@@ -145,17 +153,18 @@ class Settings:
 
     def __post_init__(self) -> None:
         self._check_numbers()
-        if not self.is_loopback and not self.public_read and self.auth is None:
+        if not self.is_loopback and not self.public_read and not self.knows_people:
             raise InvalidInputError(
                 f"refusing to serve {self.url!r} on {self.host!r}, where others can reach it"
                 "\nstay on --host 127.0.0.1 and tunnel (ssh -L 8300:127.0.0.1:8300 host),"
-                " let in those who have a token: --auth FILE, or let everybody read: --public-read",
+                " let in those who have a token: --auth FILE or --oidc ISSUER,"
+                " or let everybody read: --public-read",
                 host=self.host,
             )
-        if self.write and not self.is_loopback and self.auth is None:
+        if self.write and not self.is_loopback and not self.knows_people:
             raise InvalidInputError(
                 f"refusing to serve {self.url!r} for writing to everybody who reaches"
-                f" {self.host!r}\nsay who may write: --auth FILE",
+                f" {self.host!r}\nsay who may write: --auth FILE or --oidc ISSUER",
                 host=self.host,
             )
         if self.presign and not self.url.startswith(SIGNING):
@@ -166,6 +175,21 @@ class Settings:
             )
         if self.auth is not None:
             read_tokens(self.auth)
+        self._check_issuer()
+
+    def _check_issuer(self) -> None:
+        """Refuse an issuer without an audience: its tokens for other services would let one in."""
+        if self.oidc is not None:
+            from tensorlake_server.auth.oidc import check_issuer_url, read_groups
+
+            check_issuer_url(self.oidc)
+            if self.oidc_groups is not None:
+                read_groups(self.oidc_groups)
+        if bool(self.oidc) != bool(self.oidc_audience) or (self.oidc_groups and not self.oidc):
+            raise InvalidInputError(
+                "an issuer of tokens needs an audience, and an audience or groups an issuer"
+                "\ngive both: --oidc https://id.example.org --oidc-audience tensorlake"
+            )
 
     def _check_numbers(self) -> None:
         """Refuse numbers that mean nothing: a patience of no time, a port that there is not."""
@@ -217,6 +241,11 @@ class Settings:
     def served_hosts(self) -> frozenset[str] | None:
         """Names that a request's ``Host`` may have; None for any (a public server)."""
         return LOOPBACK_NAMES | {self.host} if self.is_loopback else None
+
+    @property
+    def knows_people(self) -> bool:
+        """Whether tokens of people and programs let them in."""
+        return self.auth is not None or self.oidc is not None
 
     @property
     def has_link(self) -> bool:

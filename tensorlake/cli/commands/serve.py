@@ -52,7 +52,8 @@ def serve(
         typer.Option(metavar="FILE", help="Token file for access control; see `token create`."),
     ] = None,
     oidc: Annotated[
-        str | None, typer.Option(metavar="ISSUER", help="Not supported yet.", hidden=True)
+        str | None,
+        typer.Option(metavar="ISSUER", help="OpenID provider whose tokens are accepted."),
     ] = None,
     write: Annotated[
         bool, typer.Option("--write", help="Allow writes, as far as token scopes permit.")

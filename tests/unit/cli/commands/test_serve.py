@@ -62,11 +62,14 @@ def test_token_changes_tokens_toml_where_no_file_is_named_and_serve_takes_it(tmp
 
 
 @pytest.mark.slow
-def test_serve_refuses_identity_providers_by_name(tmp_path):
-    status, printed = tensorlake(["serve", ".", "--oidc", "https://id"], folder=tmp_path)
+def test_serve_takes_an_identity_provider_with_its_audience(tmp_path):
+    provider = ["serve", ".", "--oidc", "https://id", "--print-config"]
+    status, printed = tensorlake(provider, folder=tmp_path)
+    taken, config = tensorlake([*provider, "--oidc-audience", "lake"], folder=tmp_path)
 
-    assert status == 1
-    assert "not supported yet" in printed
+    assert (status, taken) == (2, 0)
+    assert "--oidc-audience" in printed
+    assert 'oidc_audience = "lake"' in config
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from tensorlake_server import Settings
 def test_an_address_that_others_reach_needs_tokens_or_public_read(
     host: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(InvalidInputError, match=r"--auth FILE, .*--public-read"):
+    with pytest.raises(InvalidInputError, match=r"--auth FILE .*--public-read"):
         Settings(url="lake", host=host)
 
     assert not Settings(url="lake", host=host, public_read=True).has_link
