@@ -28,7 +28,7 @@ EXTRAS_media := pillow imagecodecs
 EXTRAS_graphs := torch_geometric pymetis scipy
 EXTRAS_lerobot := lerobot
 EXTRAS_trainers := lightning transformers accelerate
-EXTRAS_vision := torchvision albumentations
+EXTRAS_vision := torchvision albumentations pillow imagecodecs
 EXTRAS_croissant := mlcroissant pillow imagecodecs
 EXTRAS_notebook := anywidget
 EXTRAS_mcp := mcp pillow imagecodecs
@@ -36,6 +36,9 @@ EXTRAS_onnx := onnxruntime onnx pillow imagecodecs
 EXTRAS_trajectories := gymnasium envpool minari[hdf5,create] pillow imagecodecs
 EXTRAS_formats := h5py mosaicml-streaming litdata pylance pillow imagecodecs
 TORCH_EXTRAS := torch ray graphs lerobot trainers vision formats
+
+# torchvision is built for one release of torch and one kind of it: its group has the pair that PyPI has.
+TORCH_vision ?= torch==2.14.1
 
 BIN := $(VENV)/bin
 PYTEST_TWO := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
@@ -131,7 +134,7 @@ endif
 	  $(@D)/bin/python -m pip install --quiet --no-compile -c constraints/$*.txt -c $(@D)/torch.txt "$$@"; \
 	}; \
 	torch_first() { \
-	  install $(TORCH) && $(@D)/bin/python -c \
+	  install $(or $(TORCH_$*),$(TORCH)) && $(@D)/bin/python -c \
 	    'from importlib.metadata import version; print("torch==" + version("torch"))' >$(@D)/torch.txt; \
 	}; \
 	{ $(if $(filter $*,$(TORCH_EXTRAS)),torch_first,true) && install -e . pytest pytest-timeout hypothesis $(EXTRAS_$*); } || { \
