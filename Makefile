@@ -156,7 +156,7 @@ bench-compare: setup ## the same benchmarks of another commit in turn: make benc
 	@$(BIN)/python -m benchmarks.compare $(REF) $(ARGS)
 
 docs: setup ## the documentation as a site, in docs/site
-	$(BIN)/zensical build --clean --strict --config-file docs/zensical.toml
+	@$(BIN)/python -m tests.tools.site
 
 licences: $(BIN)/python ## refuse licences that are not permissive, in all that is installed or shipped
 	@$(BIN)/python tests/tools/licences.py $(wildcard .venv-extras-*/lib/python*/site-packages)

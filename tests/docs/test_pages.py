@@ -3,6 +3,10 @@
 import re
 import tomllib
 from pathlib import Path
+from types import ModuleType
+
+import tensorlake as tl
+from tests.tools import site
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -21,11 +25,33 @@ def test_the_index_links_every_page():
 
 
 def test_the_site_has_every_page():
-    site = tomllib.loads((DOCS / "zensical.toml").read_text("utf-8"))
+    config = tomllib.loads((DOCS / "zensical.toml").read_text("utf-8"))
 
-    listed = set(re.findall(r"'([\w/-]+\.md)'", str(site["project"]["nav"])))
+    listed = set(re.findall(r"'([\w/-]+\.md)'", str(config["project"]["nav"])))
 
-    assert listed == PAGES | {"index.md"}
+    made = {f"reference/api/{name}.md" for name in site.pages()}
+    assert listed == PAGES | {"index.md"} | made
+
+
+def test_the_site_describes_every_public_name_once():
+    described = [name for _, objects in site.pages().values() for name in objects]
+
+    modules = {name for name in tl.__all__ if isinstance(getattr(tl, name), ModuleType)}
+    assert {f"tl.{name}" for name in tl.__all__ if name not in modules} <= set(described)
+    assert {f"tl.{name}" for name in modules - {"errors"}} <= {
+        one.rpartition(".")[0] for one in described
+    }
+    assert len(described) == len(set(described))
+
+
+def test_a_page_of_the_site_has_signatures_sections_and_examples():
+    text = site.page("Functions", {"tl.copy": tl.copy, "tl.Dataset": tl.Dataset})
+
+    assert "## tl.copy\n\n```python\ntl.copy(\n    src: " in text
+    assert "\n**Args**\n\n- `src`: " in text
+    assert "### Dataset.append\n\n```python\nappend(row: Mapping[str, Any]) -> None\n```" in text
+    assert "```python\n>>> import tensorlake as tl\n" in text
+    assert "Example:" not in text
 
 
 def test_the_index_of_decisions_has_each_with_its_title():

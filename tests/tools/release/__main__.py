@@ -58,16 +58,7 @@ def checks(root: Path, folder: Path, torch: Sequence[str]) -> dict[str, Check]:
         "bounds": lambda: statements.bounds(root),
         "licences": lambda: _program(root, "tests/tools/licences.py"),
         "links": lambda: _program(root, "-m", "pytest", "-q", "tests/docs/test_links.py"),
-        "site": lambda: _program(
-            root,
-            "-m",
-            "zensical",
-            "build",
-            "--clean",
-            "--strict",
-            "--config-file",
-            "docs/zensical.toml",
-        ),
+        "site": lambda: _program(root, "-m", "tests.tools.site"),
         "wheel": contents,
         **{
             f"python{version}": lambda name=f"python{version}", python=python: installed(
