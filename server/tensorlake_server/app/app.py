@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, FastAPI, Request, Response
 from starlette.middleware import Middleware
-from starlette.responses import JSONResponse
+from starlette.responses import HTMLResponse, JSONResponse
 from starlette.routing import BaseRoute
 
 import tensorlake_query as tql
 from tensorlake.errors import TensorlakeError
+from tensorlake_server.app.reference_page import REFERENCE_POLICY, reference_page
 from tensorlake_server.app.viewer_files import ViewerFiles
 from tensorlake_server.bodies.json import BodyRoute
 from tensorlake_server.bodies.put_rules import FormatRules
@@ -137,7 +138,13 @@ def create_app(settings: Settings) -> FastAPI:
         app, hidden_urls=lambda: lake.hidden_urls[1 if settings.is_loopback else 0 :]
     )
     app.router.routes.extend(prepared_routes())
-    add_components(app, [TransactionRequest, ProblemInfo])
+    add_components(
+        app,
+        [TransactionRequest, ProblemInfo],
+        cookie=cookie_name(settings),
+        issuer=settings.oidc,
+        is_open=settings.public_read,
+    )
     _add_viewer(app, settings)
     return app
 
@@ -177,9 +184,9 @@ def prepared_routes() -> tuple[BaseRoute, ...]:
         dependencies=CHECKED,
         operation_id="open_session",
     )
-    router.add_api_route(
-        "/v1/openapi.json", read_openapi, include_in_schema=False, dependencies=CHECKED
-    )
+    described = {"/v1/openapi.json": read_openapi, "/v1/docs": read_reference}
+    for route, answer in described.items():
+        router.add_api_route(route, answer, include_in_schema=False, dependencies=CHECKED)
     operation = {"/healthz": healthz, "/readyz": readyz, "/metrics": read_metrics}
     for route, answer in operation.items():
         router.add_api_route(route, answer, methods=["GET", "HEAD"], include_in_schema=False)
@@ -207,6 +214,13 @@ def read_openapi(request: Request) -> Response:
     """Describe the routes under ``/v1``."""
     app: FastAPI = request.app
     return JSONResponse(app.openapi())
+
+
+def read_reference(request: Request) -> Response:
+    """Show the routes under ``/v1`` as a page, which loads nothing else."""
+    app: FastAPI = request.app
+    headers = {"Content-Security-Policy": REFERENCE_POLICY, "Cache-Control": "no-cache"}
+    return HTMLResponse(reference_page(app.openapi()), headers=headers)
 
 
 async def healthz() -> Response:

@@ -102,9 +102,9 @@ class ProblemInfo(Message):
 
 
 class SessionRequest(Asked):
-    """The token of the link that the server printed."""
+    """The token of the link that the server printed, of its token file, or of its provider."""
 
-    token: Annotated[str, Field(max_length=1024)]
+    token: Annotated[str, Field(max_length=8192)]
 
 
 class DatasetName(Message):

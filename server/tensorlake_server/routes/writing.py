@@ -111,8 +111,8 @@ def delete_dataset(
 async def commit_transaction(
     request: Request,
     name: DatasetPath,
-    branch: Annotated[str, Query(description="of an Arrow body")] = "main",
-    message: Annotated[str, Query(description="of an Arrow body")] = "",
+    branch: Annotated[str | None, Query(description="of an Arrow body; main if none")] = None,
+    message: Annotated[str | None, Query(description="of an Arrow body")] = None,
     base_version: Annotated[str | None, Query(description="of an Arrow body")] = None,
     key: Annotated[str | None, Query(description="of an Arrow body", max_length=256)] = None,
 ) -> Committed:
@@ -125,7 +125,11 @@ async def commit_transaction(
     most = settings_of(request).max_write_nbytes
     if media_type == ARROW_TYPE:
         appended = TransactionRequest.model_construct(
-            operations=[], branch=branch, message=message, base_version=base_version, key=key
+            operations=[],
+            branch="main" if branch is None else branch,
+            message=message or "",
+            base_version=base_version,
+            key=key,
         )
         hold = partial(hold_more, request)
         read = partial(read_arrow, body, most_nbytes=most, hold=hold)

@@ -942,6 +942,7 @@ export interface components {
             /** Branches */
             branches: components["schemas"]["Branch"][];
         };
+        /** @description a sample, as JSON */
         CellValue: Json;
         /**
          * ClassCount
@@ -2002,7 +2003,7 @@ export interface components {
         };
         /**
          * SessionRequest
-         * @description The token of the link that the server printed.
+         * @description The token of the link that the server printed, of its token file, or of its provider.
          */
         SessionRequest: {
             /** Token */
@@ -2603,7 +2604,10 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
             };
             cookie?: never;
@@ -2646,7 +2650,10 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
             };
             cookie?: never;
@@ -2687,7 +2694,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
                 path: string;
             };
@@ -2730,7 +2740,10 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
                 path: string;
             };
@@ -2770,7 +2783,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
                 path: string;
             };
@@ -2852,6 +2868,30 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "name": "pets",
+                 *       "schema": {
+                 *         "image": {
+                 *           "kind": "image",
+                 *           "codec": "jpeg",
+                 *           "nullable": true
+                 *         },
+                 *         "label": {
+                 *           "kind": "class_label",
+                 *           "names": [
+                 *             "cat",
+                 *             "dog"
+                 *           ]
+                 *         },
+                 *         "score": "float32",
+                 *         "vector": {
+                 *           "kind": "embedding",
+                 *           "dim": 2
+                 *         }
+                 *       }
+                 *     }
+                 */
                 "application/json": components["schemas"]["CreateRequest"];
             };
         };
@@ -2888,12 +2928,18 @@ export interface operations {
     describe_dataset: {
         parameters: {
             query?: {
-                /** @description branch, tag or commit; main when left out */
+                /**
+                 * @description branch, tag or commit; main when left out
+                 * @example main@1
+                 */
                 version?: string | null;
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
             };
             cookie?: never;
@@ -2937,7 +2983,10 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
             };
             cookie?: never;
@@ -2974,13 +3023,20 @@ export interface operations {
     list_versions: {
         parameters: {
             query?: {
-                /** @description branch, tag or commit; main when left out */
+                /**
+                 * @description branch, tag or commit; main when left out
+                 * @example main@1
+                 */
                 version?: string | null;
+                /** @example 10 */
                 limit?: number;
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
             };
             cookie?: never;
@@ -3021,7 +3077,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
             };
             cookie?: never;
@@ -3062,13 +3121,21 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "name": "labels-ana"
+                 *     }
+                 */
                 "application/json": components["schemas"]["BranchRequest"];
             };
         };
@@ -3107,7 +3174,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
             };
             cookie?: never;
@@ -3148,13 +3218,22 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "name": "v1",
+                 *       "at": "main@1"
+                 *     }
+                 */
                 "application/json": components["schemas"]["TagRequest"];
             };
         };
@@ -3193,11 +3272,15 @@ export interface operations {
             query: {
                 a: string;
                 b?: string | null;
+                /** @example 10 */
                 limit?: number;
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
             };
             cookie?: never;
@@ -3236,20 +3319,30 @@ export interface operations {
     read_page: {
         parameters: {
             query?: {
-                /** @description main when left out */
+                /**
+                 * @description main when left out
+                 * @example main@1
+                 */
                 version?: string | null;
                 /** @description id of a query's result */
                 view?: string | null;
                 /** @description the version must have it */
                 digest?: string | null;
                 offset?: number;
+                /** @example 10 */
                 limit?: number;
-                /** @description names, by commas; all if left out; `_row`, `_row_id` and `_source` may be among them */
+                /**
+                 * @description names, by commas; all if left out; `_row`, `_row_id` and `_source` may be among them
+                 * @example label,score
+                 */
                 columns?: string | null;
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
             };
             cookie?: never;
@@ -3263,8 +3356,8 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RowsPage"];
-                    "application/vnd.apache.arrow.stream": unknown;
-                    "application/x-npz": unknown;
+                    "application/vnd.apache.arrow.stream": string;
+                    "application/x-npz": string;
                 };
             };
             /** @description what went wrong, as RFC 9457 problem JSON */
@@ -3292,11 +3385,15 @@ export interface operations {
             query: {
                 /** @description id of a query's result */
                 view: string;
+                /** @example 10 */
                 limit?: number;
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
             };
             cookie?: never;
@@ -3337,13 +3434,25 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "tql": "WHERE label = $label",
+                 *       "params": {
+                 *         "label": "dog"
+                 *       },
+                 *       "limit": 10
+                 *     }
+                 */
                 "application/json": components["schemas"]["QueryRequest"];
             };
         };
@@ -3382,13 +3491,25 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "steps": [
+                 *         {
+                 *           "tql": "WHERE score > 0.5"
+                 *         }
+                 *       ]
+                 *     }
+                 */
                 "application/json": components["schemas"]["AskedRows"];
             };
         };
@@ -3399,7 +3520,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/x-npz": unknown;
+                    "application/x-npz": string;
                 };
             };
             /** @description what went wrong, as RFC 9457 problem JSON */
@@ -3427,13 +3548,21 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "tql": "WHERE score > 0.5 ORDER BY score DESC LIMIT 10"
+                 *     }
+                 */
                 "application/json": components["schemas"]["ExplainRequest"];
             };
         };
@@ -3472,13 +3601,22 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "tql": "WHERE sco",
+                 *       "cursor": 9
+                 *     }
+                 */
                 "application/json": components["schemas"]["CompletionRequest"];
             };
         };
@@ -3517,13 +3655,26 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "column": "vector",
+                 *       "query": [
+                 *         1,
+                 *         0
+                 *       ],
+                 *       "k": 1
+                 *     }
+                 */
                 "application/json": components["schemas"]["SearchRequest"];
             };
         };
@@ -3562,14 +3713,23 @@ export interface operations {
             query: {
                 /** @description a probability for each class */
                 pred_probs: string;
-                /** @description main when left out */
+                /**
+                 * @description main when left out
+                 * @example main@1
+                 */
                 version?: string | null;
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example label
+                 */
                 tensor: string;
             };
             cookie?: never;
@@ -3610,14 +3770,23 @@ export interface operations {
             query?: {
                 /** @description bits of an image's hash, or the least similarity of texts or vectors */
                 threshold?: number | null;
-                /** @description main when left out */
+                /**
+                 * @description main when left out
+                 * @example main@1
+                 */
                 version?: string | null;
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example label
+                 */
                 tensor: string;
             };
             cookie?: never;
@@ -3658,7 +3827,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
             };
             cookie?: never;
@@ -3699,13 +3871,23 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "name": "dogs",
+                 *       "view": "the `view` of a query's result",
+                 *       "message": "for ana"
+                 *     }
+                 */
                 "application/json": components["schemas"]["SaveViewRequest"];
             };
         };
@@ -3742,11 +3924,15 @@ export interface operations {
     open_saved: {
         parameters: {
             query?: {
+                /** @example 10 */
                 limit?: number;
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
                 /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 view: string;
@@ -3787,7 +3973,10 @@ export interface operations {
     read_info: {
         parameters: {
             query?: {
-                /** @description main when left out */
+                /**
+                 * @description main when left out
+                 * @example main@1
+                 */
                 version?: string | null;
                 /** @description `row` is a position in its result */
                 view?: string | null;
@@ -3796,10 +3985,17 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example label
+                 */
                 tensor: string;
+                /** @example 0 */
                 row: number;
             };
             cookie?: never;
@@ -3839,7 +4035,10 @@ export interface operations {
         parameters: {
             query?: {
                 stretches?: number;
-                /** @description main when left out */
+                /**
+                 * @description main when left out
+                 * @example main@1
+                 */
                 version?: string | null;
                 /** @description `row` is a position in its result */
                 view?: string | null;
@@ -3848,10 +4047,17 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example label
+                 */
                 tensor: string;
+                /** @example 0 */
                 row: number;
             };
             cookie?: never;
@@ -3892,7 +4098,10 @@ export interface operations {
             query?: {
                 /** @description of points, instead of their colour */
                 field?: string | null;
-                /** @description main when left out */
+                /**
+                 * @description main when left out
+                 * @example main@1
+                 */
                 version?: string | null;
                 /** @description `row` is a position in its result */
                 view?: string | null;
@@ -3901,10 +4110,17 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example label
+                 */
                 tensor: string;
+                /** @example 0 */
                 row: number;
             };
             cookie?: never;
@@ -3917,7 +4133,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/x-npz": unknown;
+                    "application/x-npz": string;
                 };
             };
             /** @description what went wrong, as RFC 9457 problem JSON */
@@ -3943,7 +4159,10 @@ export interface operations {
     read_sample: {
         parameters: {
             query?: {
-                /** @description main when left out */
+                /**
+                 * @description main when left out
+                 * @example main@1
+                 */
                 version?: string | null;
                 /** @description `row` is a position in its result */
                 view?: string | null;
@@ -3961,10 +4180,17 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example label
+                 */
                 tensor: string;
+                /** @example 0 */
                 row: number;
             };
             cookie?: never;
@@ -4001,7 +4227,10 @@ export interface operations {
     read_window: {
         parameters: {
             query?: {
-                /** @description main when left out */
+                /**
+                 * @description main when left out
+                 * @example main@1
+                 */
                 version?: string | null;
                 /** @description `row` is a position in its result */
                 view?: string | null;
@@ -4010,10 +4239,17 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example label
+                 */
                 tensor: string;
+                /** @example 0 */
                 row: number;
             };
             cookie?: never;
@@ -4054,13 +4290,26 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "tensor": "image",
+                 *       "rows": [
+                 *         0,
+                 *         1
+                 *       ],
+                 *       "size": 128
+                 *     }
+                 */
                 "application/json": components["schemas"]["ThumbnailsRequest"];
             };
         };
@@ -4071,7 +4320,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/vnd.tensorlake.frames": unknown;
+                    "application/vnd.tensorlake.frames": string;
                 };
             };
             /** @description what went wrong, as RFC 9457 problem JSON */
@@ -4097,16 +4346,25 @@ export interface operations {
     read_statistics: {
         parameters: {
             query?: {
-                /** @description main when left out */
+                /**
+                 * @description main when left out
+                 * @example main@1
+                 */
                 version?: string | null;
                 /** @description id of a query's result */
                 view?: string | null;
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example label
+                 */
                 tensor: string;
             };
             cookie?: never;
@@ -4145,18 +4403,30 @@ export interface operations {
     read_pair_statistics: {
         parameters: {
             query?: {
-                /** @description main when left out */
+                /**
+                 * @description main when left out
+                 * @example main@1
+                 */
                 version?: string | null;
                 /** @description id of a query's result */
                 view?: string | null;
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example label
+                 */
                 tensor: string;
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example score
+                 */
                 other: string;
             };
             cookie?: never;
@@ -4195,16 +4465,25 @@ export interface operations {
     read_projection: {
         parameters: {
             query?: {
-                /** @description main when left out */
+                /**
+                 * @description main when left out
+                 * @example main@1
+                 */
                 version?: string | null;
                 /** @description a class label, number or boolean of each row */
                 color?: string | null;
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example label
+                 */
                 tensor: string;
             };
             cookie?: never;
@@ -4217,7 +4496,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/x-npz": unknown;
+                    "application/x-npz": string;
                 };
             };
             /** @description what went wrong, as RFC 9457 problem JSON */
@@ -4245,11 +4524,15 @@ export interface operations {
             query?: {
                 /** @description the name to continue after */
                 after?: string | null;
+                /** @example 10 */
                 limit?: number;
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
             };
             cookie?: never;
@@ -4290,7 +4573,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
                 /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 run: string;
@@ -4337,7 +4623,10 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
                 /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 run: string;
@@ -4380,14 +4669,20 @@ export interface operations {
     read_step: {
         parameters: {
             query?: {
-                /** @description whose rows are listed; main when left out */
+                /**
+                 * @description whose rows are listed; main when left out
+                 * @example main@1
+                 */
                 version?: string | null;
                 /** @description all when left out */
                 rank?: number | null;
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
                 /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 run: string;
@@ -4429,16 +4724,25 @@ export interface operations {
     read_seen: {
         parameters: {
             query?: {
-                /** @description whose rows are listed; main when left out */
+                /**
+                 * @description whose rows are listed; main when left out
+                 * @example main@1
+                 */
                 version?: string | null;
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
                 /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 run: string;
-                /** @description of the version */
+                /**
+                 * @description of the version
+                 * @example 0
+                 */
                 row: number;
             };
             cookie?: never;
@@ -4479,13 +4783,26 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "columns": [
+                 *         "score"
+                 *       ],
+                 *       "batch_size": 2,
+                 *       "shuffle": true,
+                 *       "seed": 1
+                 *     }
+                 */
                 "application/json": components["schemas"]["StreamRequest"];
             };
         };
@@ -4496,7 +4813,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/vnd.apache.arrow.stream": unknown;
+                    "application/vnd.apache.arrow.stream": string;
                 };
             };
             /** @description what went wrong, as RFC 9457 problem JSON */
@@ -4522,10 +4839,13 @@ export interface operations {
     commit_transaction: {
         parameters: {
             query?: {
+                /**
+                 * @description of an Arrow body; main if none
+                 * @example labels-ana
+                 */
+                branch?: string | null;
                 /** @description of an Arrow body */
-                branch?: string;
-                /** @description of an Arrow body */
-                message?: string;
+                message?: string | null;
                 /** @description of an Arrow body */
                 base_version?: string | null;
                 /** @description of an Arrow body */
@@ -4533,13 +4853,51 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "message": "two pets",
+                 *       "key": "import-7/1",
+                 *       "operations": [
+                 *         {
+                 *           "op": "append",
+                 *           "columns": {
+                 *             "image": [
+                 *               null,
+                 *               null
+                 *             ],
+                 *             "label": [
+                 *               "cat",
+                 *               "dog"
+                 *             ],
+                 *             "score": [
+                 *               0.25,
+                 *               0.75
+                 *             ],
+                 *             "vector": [
+                 *               [
+                 *                 1,
+                 *                 0
+                 *               ],
+                 *               [
+                 *                 0,
+                 *                 1
+                 *               ]
+                 *             ]
+                 *           }
+                 *         }
+                 *       ]
+                 *     }
+                 */
                 "application/json": components["schemas"]["TransactionRequest"];
                 "application/vnd.apache.arrow.stream": string;
             };
@@ -4579,9 +4937,15 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example labels-ana
+                 */
                 branch: string;
             };
             cookie?: never;
@@ -4620,9 +4984,15 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example v1
+                 */
                 tag: string;
             };
             cookie?: never;
@@ -4661,13 +5031,22 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "source": "labels-ana",
+                 *       "branch": "main"
+                 *     }
+                 */
                 "application/json": components["schemas"]["MergeRequest"];
             };
         };
@@ -4706,13 +5085,22 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "restored": "main@1",
+                 *       "branch": "main"
+                 *     }
+                 */
                 "application/json": components["schemas"]["RestoreRequest"];
             };
         };
@@ -4749,6 +5137,7 @@ export interface operations {
     stream_events: {
         parameters: {
             query?: {
+                /** @example labels-ana */
                 branch?: string;
                 /** @description a commit: those after it */
                 after?: string | null;
@@ -4759,7 +5148,10 @@ export interface operations {
                 "last-event-id"?: string | null;
             };
             path: {
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
                 name: string;
             };
             cookie?: never;
@@ -4772,7 +5164,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/event-stream": unknown;
+                    "text/event-stream": string;
                 };
             };
             /** @description what went wrong, as RFC 9457 problem JSON */
@@ -4889,6 +5281,11 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "token": "tl_3f2a90c1_…"
+                 *     }
+                 */
                 "application/json": components["schemas"]["SessionRequest"];
             };
         };
