@@ -48,9 +48,9 @@ from tensorlake_query.syntax.errors import (
 )
 from tensorlake_query.syntax.parser import check_depth, parse
 from tensorlake_query.syntax.printer import print_query
+from tensorlake_query.syntax.seeds import seeded
 from tensorlake_query.values.memory import Account
 from tensorlake_query.values.meter import Meter
-from tensorlake_query.values.seeds import seeded
 from tensorlake_query.values.source import (
     Batch,
     ColumnSource,

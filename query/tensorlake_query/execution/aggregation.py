@@ -296,7 +296,7 @@ class _Values:
         Raises:
             TooSparseError: there are too many distinct values for a dict.
         """
-        numbers, above = codes_of(vector)
+        numbers, above, _ = codes_of(vector)
         first = np.full(above + 1, -1)
         first[numbers[::-1]] = np.arange(len(numbers))[::-1]  # the last written stays: the first
         rows = np.sort(first[first >= 0])

@@ -199,7 +199,7 @@ def numbered_together(
     num_left, num_right = sizes
     charge((num_left + num_right) * KEYED_NBYTES + sum(map(nbytes_of, (*left, *right))))
     both = [concatenated(_alike(_plain(a), _plain(b))) for a, b in zip(left, right, strict=True)]
-    codes, count = combined_codes(both)
+    codes, count, _ = combined_codes(both)
     mine, theirs, rows = codes[:num_left], codes[num_left:], np.arange(num_right)
     valid = all_valid(both)
     if valid is not None:

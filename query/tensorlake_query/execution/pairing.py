@@ -145,7 +145,7 @@ class Pairing:
         """Return a number for each text of a column of a side, equal for equal ones."""
         column = ColumnRef(name, self._sources[side].schema[name], ast.Column(name))
         texts = self._columns(side, [column])[0]
-        codes, count = self._run.watched(self._sizes[side], partial(codes_of, texts))
+        codes, count, _ = self._run.watched(self._sizes[side], partial(codes_of, texts))
         dtype = np.dtype(np.int32 if count < MAX_NARROW else np.int64)
         self._run.keep(len(codes) * dtype.itemsize)
         return UniformBatch(codes.astype(dtype), texts.valid)

@@ -15,29 +15,18 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake_query.values.memory import charge, working
+from tensorlake_query.values.memory import charge
 from tensorlake_query.values.source import AnyArray, BoolArray, IntArray
+from tensorlake_query.values.threads import RowThreads
 
 ByteArray = npt.NDArray[np.uint8]
-HashArray = npt.NDArray[np.uint64]
+WordArray = npt.NDArray[np.uint64]
 
 OBJECT_NBYTES = 64  # of a Python string and the reference to it, beside its characters
-PLACE_NBYTES = 8  # of a byte that is copied by its place
-DENSE_SHARE = 16  # of rows: from one in so many on, copying by a mask over all bytes costs less
+MANY_TAKEN = 4096  # of fewer, slices of NumPy cost less than importing pyarrow, which takes 0.1 s
 REPEATED_NBYTES = 1 << 20  # that may be copied of texts that repeat, beside all of them once
 REPEATED_ROWS = 1 << 16  # repeated at once
-LONG_TEXT = 64  # bytes from which copying text after text costs less than listing their places
-
-
-MANY_HASHED = 1 << 17  # of fewer, pyarrow's table stays in a core's cache
-SAMPLED = 1 << 16  # of the texts: whether they repeat
-OFTEN = 8  # where more than one in so many of these has its equal, pyarrow numbers all
-HASHED_ROWS = 1 << 14
-HASHED_NBYTES = 40  # of a text while it is numbered by its hash
-WORD_NBYTES = 8
-MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ ÷ the golden ratio, as in Knuth's hashing
-MARKS = 1 << 20  # places of a table of hashes that several texts have
-FIRST_BYTES = np.array([(1 << 8 * count) - 1 for count in range(WORD_NBYTES + 1)], np.uint64)
+WORD_BITS, WORD_NBYTES = 3, 8
 
 
 class Texts:
@@ -130,26 +119,18 @@ class Texts:
         return self.take(rows)
 
     def take(self, rows: IntArray) -> "Texts":
-        """Return the texts at these positions, copied end to end."""
+        """Return the texts at these positions, copied end to end; many by pyarrow."""
         lengths = self.lengths[rows]
         offsets = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
-        total = int(offsets[-1])
-        charge(total + offsets.nbytes)
-        if len(rows) * DENSE_SHARE > len(self) and _ascends(rows):
-            is_taken = np.zeros(len(self), np.bool_)
-            is_taken[rows] = True
-            return Texts(self.own[repeated(is_taken, self.lengths)], offsets)
+        charge(int(offsets[-1]) + offsets.nbytes)
+        if len(rows) >= MANY_TAKEN:
+            content = large_strings(self).take(_arrow(rows)).buffers()[2]
+            return Texts(np.frombuffer(content or b"", np.uint8), offsets)
         starts = self.offsets[:-1][rows]
-        if total >= LONG_TEXT * len(rows):
-            pairs = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
-            parts = [self.content[start:stop] for start, stop in pairs]
-            return Texts(np.concatenate([self.content[:0], *parts]), offsets)
-        charge(total * PLACE_NBYTES)
-        places = repeated(starts - offsets[:-1], lengths)
-        places += np.arange(total)
-        charge(-total * PLACE_NBYTES)
-        return Texts(self.content[places], offsets)
+        pairs = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
+        parts = [self.content[start:stop] for start, stop in pairs]
+        return Texts(np.concatenate([self.content[:0], *parts]), offsets)
 
     def as_array(self) -> AnyArray:
         """Return it as the array whose place it takes."""
@@ -213,104 +194,44 @@ def large_strings(texts: Texts) -> Any:  # Any: pyarrow ships no types
     return array.from_buffers(len(texts), pa.py_buffer(offsets), pa.py_buffer(content))
 
 
-def numbered_texts(texts: Texts) -> tuple[IntArray, int]:
-    """Number the distinct texts as they appear; return a number for each row, and how many.
-
-    A hash that only one row has is that of a text of its own. So where short texts hardly repeat,
-    only those that share a hash are compared, by pyarrow's hash table; it has all texts where they
-    are long, or repeat.
-    """
-    with working(len(texts) * HASHED_NBYTES):
-        hashes = _hashes(texts)
-    if hashes is None:
-        return _encoded(texts)
-    return numbered_by_hash(hashes, lambda rows: _encoded(texts.take(rows)))
-
-
-def numbered_by_hash(
-    hashes: HashArray, number: Callable[[IntArray], tuple[IntArray, int]]
-) -> tuple[IntArray, int]:
-    """Number values as they appear: those whose hash no other has are distinct.
-
-    Args:
-        hashes: one of each row, equal where values are.
-        number: numbers the values of some rows, by comparing them.
-    """
-    rows, every = _sharing(hashes), np.arange(len(hashes))
-    among, count = number(rows)
-    first = np.zeros(count, np.int64)
-    first[among[::-1]] = rows[::-1]  # of rows with one value the last written stays: the first
-    same = every.copy()
-    same[rows] = first[among]
-    numbers = np.cumsum(same == every) - 1
-    return numbers[same], int(numbers[-1]) + 1
-
-
-def hardly_repeats(hashes: HashArray) -> bool:
-    """Return whether few of a sample of hashes have an equal among them."""
-    return len(_sharing(hashes)) * OFTEN <= len(hashes)
-
-
-def mixed(words: AnyArray) -> HashArray:
-    """Return hashes of unsigned integers, which are distinct where these are."""
-    hashes = words.astype(np.uint64)
-    _mix(hashes, np.zeros(1, np.uint64))
-    return hashes
-
-
-def _encoded(texts: Texts) -> tuple[IntArray, int]:
+def encoded_texts(texts: Texts) -> tuple[IntArray, int]:
+    """Number the distinct texts as they appear by pyarrow's hash table, and count them."""
     encoded = large_strings(texts).dictionary_encode()
     return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
 
 
-def _hashes(texts: Texts) -> HashArray | None:
-    """Return a hash of each text; None where they are long, or repeat often."""
-    if len(texts) < MANY_HASHED or len(texts.own) < WORD_NBYTES:
-        return None
-    if int(texts.lengths.max()) > LONG_TEXT:
-        return None
-    return _hashed(texts) if hardly_repeats(_hashed(texts[:SAMPLED])) else None
+def words_of(texts: Texts, count: int, threads: RowThreads) -> list[WordArray]:
+    """Return texts as words of eight bytes and their lengths, equal for equal texts only.
 
+    Word `i` begins at byte 8 · i, or 8 bytes before the end, so words may overlap. A text that is
+    shorter than a word is its bytes and zeros.
 
-def _hashed(texts: Texts) -> HashArray:
-    """Return a hash of each text from its words of eight bytes; the last may overlap another."""
-    content, lengths = texts.content, texts.lengths
-    last = len(content) - WORD_NBYTES
-    words: HashArray = np.ndarray((last + 1,), np.dtype("<u8"), content, 0, (1,))
-    counts = np.maximum(-(-lengths // WORD_NBYTES), 1)
-    hashes = np.zeros(len(texts), np.uint64)
-    for count in np.flatnonzero(np.bincount(counts)).tolist():
-        rows = np.flatnonzero(counts == count)
-        for first in range(0, len(rows), HASHED_ROWS):
-            some = rows[first : first + HASHED_ROWS]
-            starts, length = texts.offsets[some], lengths[some]
-            hashed = length.astype(np.uint64)
-            if count == 1:
-                places = np.minimum(starts, last)
-                shifts = ((starts - places) * 8).astype(np.uint64)
-                _mix(hashed, words[places] >> shifts & FIRST_BYTES[length])
-            else:
-                for start in range(0, (count - 1) * WORD_NBYTES, WORD_NBYTES):
-                    _mix(hashed, words[starts + start])
-                _mix(hashed, words[starts + length - WORD_NBYTES])
-            hashes[some] = hashed
-    return hashes
+    Args:
+        texts: of at most eight bytes for each word.
+        count: how many words they have.
+        threads: what is done by several.
+    """
+    content, offsets = texts.content, texts.offsets
+    if int(np.searchsorted(offsets[1:], WORD_NBYTES)):  # a text ends too early for a word before it
+        content = np.concatenate([np.zeros(WORD_NBYTES, np.uint8), content[: int(offsets[-1])]])
+        offsets = offsets + WORD_NBYTES
+    at: WordArray = np.ndarray((len(content) - WORD_NBYTES + 1,), "<u8", content, 0, (1,))
+    words: list[WordArray] = [np.empty(len(texts), np.uint64) for _ in range(count + 1)]
 
+    def fill(block: slice) -> None:
+        stop = offsets[block.start + 1 : block.stop + 1]
+        length = stop - offsets[block]
+        last = stop - WORD_NBYTES
+        missing = WORD_NBYTES - length
+        is_short = bool(missing.max() > 0)
+        shift = (np.maximum(missing, 0) << WORD_BITS).astype(np.uint64)
+        for number, word in enumerate(words[:count]):
+            some = at[np.minimum(offsets[block] + number * WORD_NBYTES, last)]
+            word[block] = some >> shift if is_short else some
+        words[count][block] = length
 
-def _mix(hashes: HashArray, words: HashArray) -> None:
-    hashes ^= words
-    hashes *= MULTIPLIER
-    hashes ^= hashes >> np.uint64(32)
-
-
-def _sharing(hashes: HashArray) -> IntArray:
-    """Return the rows whose hash others may have, ascending; all whose hash others have."""
-    ordered = np.sort(hashes)
-    shared = ordered[1:][ordered[1:] == ordered[:-1]]
-    is_shared = np.zeros(MARKS, np.bool_)
-    mask = np.uint64(MARKS - 1)
-    is_shared[(shared & mask).view(np.int64)] = True
-    return np.flatnonzero(is_shared[(hashes & mask).view(np.int64)])
+    threads.each(fill, len(texts))
+    return words
 
 
 def ranked_texts(texts: Texts) -> tuple[IntArray, list[str]]:
@@ -332,5 +253,7 @@ def booleans(array: Any) -> BoolArray:  # Any: of pyarrow
     return np.unpackbits(bits, count=stop, bitorder="little")[start:].view(np.bool_)
 
 
-def _ascends(rows: IntArray) -> bool:
-    return bool((rows[1:] > rows[:-1]).all()) and (not len(rows) or int(rows[0]) >= 0)
+def _arrow(rows: IntArray) -> Any:  # Any: of pyarrow
+    import pyarrow as pa
+
+    return pa.array(rows)

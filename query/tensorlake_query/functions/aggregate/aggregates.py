@@ -238,7 +238,7 @@ def _count_distinct(vector: Vector | None, groups: IntArray, num_groups: int) ->
     assert vector is not None, "COUNT(DISTINCT x) has an argument"
     if num_groups == 1 and isinstance(vector, UniformBatch) and is_scattered(vector.values):
         return UniformBatch(np.array([num_distinct(present(vector, groups)[0])]))
-    codes, count = codes_of(vector)
+    codes, count, _ = codes_of(vector)
     groups, codes = (
         (groups, codes) if vector.valid is None else (groups[vector.valid], codes[vector.valid])
     )

@@ -7,7 +7,7 @@ import pytest
 
 from tensorlake_query.values.group_keys import codes_of, group_rows, num_distinct
 from tensorlake_query.values.source import UniformBatch
-from tensorlake_query.values.texts import MANY_HASHED
+from tensorlake_query.values.threads import SHARED_ROWS
 
 NANS = np.array([0x7FF8000000000000, 0xFFF8000000000001, 0x7FF0000000000001], np.uint64)
 
@@ -39,7 +39,7 @@ def test_equal_values_have_one_number(dtype, count, is_nullable):
     values = values_of(dtype, count)
     valid = np.arange(count) % 5 != 0 if is_nullable else None
 
-    codes, above = codes_of(UniformBatch(values, valid))
+    codes, above, _ = codes_of(UniformBatch(values, valid))
 
     expected = {}
     for value, known, code in zip(
@@ -74,7 +74,7 @@ def test_groups_are_numbered_as_they_appear(count):
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
 @pytest.mark.parametrize("repeats", [0, 500, 50_000])
 def test_numbers_that_hardly_repeat_are_numbered_as_they_appear(dtype, repeats):
-    count = MANY_HASHED + 5
+    count = SHARED_ROWS + 5
     random = np.random.default_rng(6)
     values = (random.permutation(count) * 1001 - 10**6).astype(dtype)
     values[random.integers(0, count, repeats)] = values[random.integers(0, count, repeats)]

@@ -17,8 +17,9 @@ from tensorlake_query.functions.text.matching import (
     starting,
 )
 from tensorlake_query.functions.text.patterns import like_matcher
-from tensorlake_query.values import texts as texts_module
-from tensorlake_query.values.texts import Texts, joined_texts, numbered_texts, ranked_texts
+from tensorlake_query.values import group_keys, threads
+from tensorlake_query.values.group_keys import numbered_texts
+from tensorlake_query.values.texts import Texts, joined_texts, ranked_texts
 from tests.unit.query.array_source import samples
 
 TEXT = ColumnType("text", None, (), nullable=True)
@@ -218,32 +219,51 @@ def test_a_long_text_that_repeats_is_kept_once():
 def test_numbers_and_ranks_are_those_of_distinct_texts():
     values = ["b", "a", "b", "é", ""]
 
-    numbers, count = numbered_texts(texts_of(values))
+    numbers, count, _ = numbered_texts(texts_of(values))
     ranks, distinct = ranked_texts(texts_of(values))
 
     assert (numbers.tolist(), count) == ([0, 1, 0, 2, 3], 4)
     assert (ranks.tolist(), distinct) == ([2, 1, 2, 3, 0], ["", "a", "b", "é"])
 
 
-@pytest.mark.parametrize("multiplier", [texts_module.MULTIPLIER, np.uint64(0)])  # 0: all collide
+@pytest.mark.parametrize("multiplier", [group_keys.MULTIPLIER, 0])  # 0: all collide
 @pytest.mark.parametrize("seed", range(12))
 def test_texts_are_numbered_by_their_hashes_as_they_appear(seed, multiplier, monkeypatch):
-    monkeypatch.setattr(texts_module, "MULTIPLIER", multiplier)
-    monkeypatch.setattr(texts_module, "MANY_HASHED", 1)
-    monkeypatch.setattr(texts_module, "OFTEN", 0)
-    monkeypatch.setattr(texts_module, "HASHED_ROWS", 7)
-    monkeypatch.setattr(texts_module, "MARKS", 1 << seed)
+    monkeypatch.setattr(group_keys, "MULTIPLIER", multiplier)
+    monkeypatch.setattr(group_keys, "STEP", 1 if multiplier else 0)
+    monkeypatch.setattr(group_keys, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(threads, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(threads, "SHARED_ROWS", 20 + seed)
+    monkeypatch.setattr(threads, "thread_count", lambda: 3)
     random = Random(seed)
-    some = words(random, 40, longest=random.choice([3, 9, 21]))
+    some = words(random, 40, longest=random.choice([3, 9, 21, 90]))
     values = [random.choice(some) * random.choice([0, 1, 1, 1, 2]) for _ in range(100)]
     expected: dict[str, int] = {}
     for value in values[3:-2]:
         expected.setdefault(value, len(expected))
 
-    numbers, count = numbered_texts(texts_of(values)[3:-2])
+    numbers, count, first = numbered_texts(texts_of(values)[3:-2])
 
     assert numbers.tolist() == [expected[value] for value in values[3:-2]]
     assert count == len(expected)
+    assert [values[3 + row] for row in first.tolist()] == list(expected)
+
+
+@pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 15, 16, 17, 24, 63, 64, 65])
+def test_texts_that_differ_in_one_byte_or_in_length_are_distinct(length):
+    values = [
+        *("a" * (length + more) for more in (0, 1, 2)),
+        *("a" * place + "\0" + "a" * (length - place) for place in range(length + 1)),
+        "\0" * length,
+        "\0" * (length + 1),
+        "é" * length,
+    ]
+    values = [*values, *values[::-1]]
+
+    numbers, count, _ = numbered_texts(texts_of(values))
+
+    assert count == len(set(values))
+    assert numbers.tolist() == [list(dict.fromkeys(values)).index(value) for value in values]
 
 
 def test_only_ascii_letters_are_lowered():
