@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.caches.planned_cache import PlannedCache
     from tensorlake.loader.config import collate
     from tensorlake.loader.config.arguments import Framework
+    from tensorlake.loader.config.arrangement import Arrangement, arrangement_of
     from tensorlake.loader.config.column_plan import HOLE, ColumnPlan
     from tensorlake.loader.config.companions import refuse_left_behind, with_companions
     from tensorlake.loader.config.nulls import NullColumnWarning
@@ -47,7 +48,8 @@ if TYPE_CHECKING:
     from tensorlake.loader.plan.state import LoaderState, NewerVersionWarning
     from tensorlake.loader.plan.virtual_columns import VirtualColumn, VirtualValues
     from tensorlake.loader.runtime.stats import LoaderStats
-    from tensorlake.loader.sources.column_values import token_column
+    from tensorlake.loader.sources.arrangement.checks import by_code
+    from tensorlake.loader.sources.column_values import column_values, token_column
     from tensorlake.loader.sources.epoch_order import EpochOrder
     from tensorlake.loader.sources.mix import (
         MixNode,
@@ -67,6 +69,7 @@ __all__ = [
     "AccessPlan",
     "Annotations",
     "ArrangedOrder",
+    "Arrangement",
     "AxisWindows",
     "Balance",
     "BatchServer",
@@ -115,11 +118,14 @@ __all__ = [
     "VirtualColumn",
     "VirtualValues",
     "Weight",
+    "arrangement_of",
     "build_access_plan",
+    "by_code",
     "check_columns",
     "check_weights",
     "choose_order",
     "collate",
+    "column_values",
     "decode",
     "make_loader",
     "measure_epochs",
@@ -136,6 +142,7 @@ _PLACES: Final = {
     "tensorlake.loader.caches.planned_cache": "PlannedCache",
     "tensorlake.loader.config": "collate",
     "tensorlake.loader.config.arguments": "Framework",
+    "tensorlake.loader.config.arrangement": "Arrangement arrangement_of",
     "tensorlake.loader.config.column_plan": "HOLE ColumnPlan",
     "tensorlake.loader.config.companions": "refuse_left_behind with_companions",
     "tensorlake.loader.config.nulls": "NullColumnWarning",
@@ -167,7 +174,8 @@ _PLACES: Final = {
     "tensorlake.loader.plan.virtual_columns": "VirtualColumn VirtualValues",
     "tensorlake.loader.runtime.stats": "LoaderStats",
     "tensorlake.loader.sources.epoch_order": "EpochOrder",
-    "tensorlake.loader.sources.column_values": "token_column",
+    "tensorlake.loader.sources.arrangement.checks": "by_code",
+    "tensorlake.loader.sources.column_values": "column_values token_column",
     "tensorlake.loader.sources.mix": "MixNode MixRows MixSource check_columns check_weights",
     "tensorlake.loader.sources.remote": "BatchServer",
     "tensorlake.loader.sources.rows": "OrderedRows SelectedRows",

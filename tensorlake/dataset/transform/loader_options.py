@@ -103,7 +103,7 @@ class LoaderOptions(BatchOptions, total=False):
 
     shuffle: Shuffle
     seed: int | None
-    weights: Any  # a column, numbers by row, or weights by class of a column
+    weights: Any  # a column, numbers by row, weights by class of a column, a function of these
     stratify: str | None
     group: str | None
     limit: int | None

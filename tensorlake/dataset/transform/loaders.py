@@ -36,6 +36,7 @@ from tensorlake.dataset.display.signatures import with_options
 from tensorlake.dataset.history import versions as versioning
 from tensorlake.dataset.query.row_reference import served_rows
 from tensorlake.dataset.query.saved_views import open_saved, replayed
+from tensorlake.dataset.transform.class_mix import class_mix
 from tensorlake.dataset.transform.loader_options import DEFAULTS, ResumeOptions
 from tensorlake.dataset.transform.splice import RowEdits
 from tensorlake.errors import InvalidInputError
@@ -129,6 +130,13 @@ def stream(
     if form is not None:
         composed = ComposedRows(replace(rows, source=None), form)
         return make_loader(composed, framework=framework, remake=remake, **arguments)
+    if callable(arguments.get("weights")) and not len(readable):
+        arguments = {**arguments, "weights": None}  # of no class
+    elif callable(arguments.get("weights")):
+        selected = partial(_selected, repin=repin, framework=framework)
+        at = edits_of(readable, repin).at
+        mixed, arguments = class_mix(readable, at, selected, arguments)
+        return make_loader(mixed, framework=framework, remake=remake, **arguments)
     return make_loader(rows, framework=framework, remake=remake, **arguments)
 
 

@@ -77,7 +77,7 @@ class LoaderArguments:
     columns: Sequence[str] | None = None
     shuffle: Shuffle = False
     seed: int | None = None
-    weights: Any = None  # a column's name, numbers by row, or weights by class of a column
+    weights: Any = None  # a column's name, numbers by row, or weights by class; see class_mix.py
     stratify: str | None = None
     group: str | None = None
     limit: int | None = None

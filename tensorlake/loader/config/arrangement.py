@@ -129,8 +129,8 @@ def _weighted(whole: Arrangement, weights: Any) -> Arrangement:
         return replace(whole, rule="weighted", weights=_numbers(weights))
     if callable(weights):
         raise InvalidInputError(
-            f"weights is a function, {shown(weights)}, and rows have one weight"
-            "\nfor weights that depend on the position, mix views: tl.mix({'a': (view, function),"
+            f"weights is a function, {shown(weights)}, and only rows of a view are drawn by one"
+            "\nfor weights of sources that depend on the position: tl.mix({'a': (view, function),"
             " …}, stop='never')",
             argument="weights",
             actual=weights,

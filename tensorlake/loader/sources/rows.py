@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from tensorlake.errors import (
     StateMismatchError,
@@ -47,6 +47,7 @@ __all__ = [
 
 COMPOSED = "+"  # in a recorded selection: what follows says how rows are composed
 Repin = Callable[[str], tuple[Selection, Reader]]
+Found = TypeVar("Found")
 
 
 class Edits(Protocol):
@@ -78,8 +79,8 @@ def refuse_staged(snapshot: Snapshot) -> None:
         )
 
 
-def rows_of_version(repin: Repin, version: str, *, given: Snapshot) -> tuple[Selection, Reader]:
-    """Return the rows of the version that a state recorded.
+def rows_of_version(repin: Callable[[str], Found], version: str, *, given: Snapshot) -> Found:
+    """Return the rows of the version that a state recorded, as they are found there.
 
     Raises:
         StateMismatchError: The dataset of the given rows has no such version.

@@ -11,6 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tensorlake as tl
+from tensorlake.loader.plan.arrangement import WeightedPlan, weight_units
+from tensorlake.loader.plan.order import Order
+from tensorlake.loader.plan.plan import PlanKey
 from tests.support.examples import examples
 
 ROWS = 97
@@ -148,3 +151,20 @@ def test_no_row_is_lost_and_none_comes_twice(
         assert sorted(expected[start:stop]) == batch or stop - start < len(batch)
         start = stop
     assert name == "staged mix" or sorted(found) == sorted(expected)
+
+
+@given(
+    weights=st.lists(
+        st.one_of(st.just(0.0), st.just(1.0), st.floats(1e-9, 1e9)), min_size=1, max_size=60
+    ).filter(any),
+    places=st.integers(1, 200),
+    seed=st.integers(0, 2**40),
+)
+def test_rows_drawn_by_weight_are_listed_as_a_search_finds_them(weights, places, seed):
+    key = PlanKey("listed", Order("full"), seed, 0)
+    plan = WeightedPlan(key, weight_units(weights), places)
+    for offset in (plan._offset, 0, int(plan.sums[-1]) - 1, int(plan.sums[-1]) // places):
+        plan.__dict__.pop("_listed", None)
+        plan.__dict__["_offset"] = offset
+
+        assert plan._listed.tolist() == plan._found(np.arange(places)).tolist()

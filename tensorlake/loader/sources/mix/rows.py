@@ -46,6 +46,8 @@ class MixRows:
         tokens: The column of tokens, if some weights are by tokens.
         mean: The mean tokens of a unit of a source, where places are not rows.
         limit: The most places of an epoch.
+        described: What the sources are, for ``explain()``, if they follow from one view.
+        remade: Makes the mix of that view at another version, with weights and ``limit``.
     """
 
     sources: tuple[MixSource, ...]
@@ -54,6 +56,8 @@ class MixRows:
     tokens: str | None = field(default=None, kw_only=True)
     mean: Callable[[MixSource], float] | None = field(default=None, kw_only=True)
     limit: int | None = field(default=None, kw_only=True)
+    described: str = field(default="", kw_only=True)
+    remade: Callable[[str], MixRows] | None = field(default=None, kw_only=True)
 
     @property
     def stop(self) -> MixStop:
@@ -220,7 +224,8 @@ class MixRows:
             by = " by tokens, in sequences"
         later = [self._stage(one) for one, _ in self.root.stages if one > order.span.start]
         limited = "" if self.limit is None else f", {self.limit:,} places an epoch at most"
-        return f"mixed{by} until {until} is used up{limited}: {'; '.join([*parts, *later])}"
+        what = self.described or "mixed"
+        return f"{what}{by} until {until} is used up{limited}: {'; '.join([*parts, *later])}"
 
     def _stage(self, place: int) -> str:
         """Describe the weights from a place on; functions are asked when it is reached."""
@@ -250,8 +255,9 @@ class MixRows:
         recorded = state.order
         rows = self
         if isinstance(recorded, MixOrder):
+            rows = self if self.remade is None else self._remade(recorded, self.remade)
             first = recorded.span if self._varies else None
-            rows = replace(self, sources=self._returned(recorded), first=first)
+            rows = replace(rows, sources=rows._returned(recorded), first=first)  # noqa: SLF001 - of this class
         check_state(
             state,
             version=rows.selection.snapshot.version,
@@ -330,6 +336,19 @@ class MixRows:
             return Spans(self._shares, self.first)
         places = 0 if self.stop == "never" else self.num_places
         return Spans(self._shares, first_span(self._first_weights, places, epoch))
+
+    def _remade(self, recorded: MixOrder, remade: Callable[[str], MixRows]) -> MixRows:
+        snapshot, version = self.sources[0].selection.snapshot, recorded.sources[0].version
+        if version == snapshot.version:
+            return self
+        rows = rows_of_version(remade, version, given=snapshot)
+        warnings.warn(
+            f"continuing on {version}, which the state recorded, although {snapshot.version} was"
+            " given",
+            NewerVersionWarning,
+            stacklevel=5,
+        )
+        return rows
 
     def _returned(self, recorded: MixOrder) -> tuple[MixSource, ...]:
         if recorded.names_digest != names_digest([source.name for source in self.sources]):

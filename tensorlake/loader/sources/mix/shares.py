@@ -171,6 +171,8 @@ def _end(node: MixNode, units: Sequence[int], rows: Sequence[int]) -> int | None
 def _asked(weight: Callable[[int], float], place: int) -> float:
     try:
         value = weight(place)
+    except InvalidInputError:
+        raise
     except Exception as error:
         raise InvalidInputError(
             f"the weight function {getattr(weight, '__name__', weight)} raised"
