@@ -170,7 +170,7 @@ class WeightedPlan:
         """The row of every number: how many rows end at or before it.
 
         A row ends at the first number whose threshold is not below its sum. Doubles give that end,
-        unless they are close to a whole number; there thresholds decide.
+        unless they are close to an integer; there thresholds decide.
         """
         total, count = int(self.sums[-1]), self.num_rows
         ends = self.sums * (count / total)

@@ -46,7 +46,7 @@ class MixRows:
         tokens: The column of tokens, if some weights are by tokens.
         mean: The mean tokens of a unit of a source, where places are not rows.
         limit: The most places of an epoch.
-        described: What the sources are, for ``explain()``, if they follow from one view.
+        described: Name of the sources in ``explain()``, if they follow from one view.
         remade: Makes the mix of that view at another version, with weights and ``limit``.
     """
 
