@@ -11,7 +11,7 @@ from tensorlake.dataset.core.connect import (
     walk_lake,
 )
 from tensorlake.dataset.core.progress import Progress
-from tensorlake.dataset.core.rowset import RowSet, rowset_of, session_of
+from tensorlake.dataset.core.rowset import RowSet, everything, rowset_of, session_of
 from tensorlake.dataset.display.signatures import with_options
 from tensorlake.dataset.display.viewer import check_server_is_installed, check_viewer_is_built
 from tensorlake.dataset.export.arrays.layout import TYPE_ATTRIBUTE
@@ -177,6 +177,7 @@ __all__ = [
     "delete",
     "duplicates_of",
     "episode_steps",
+    "everything",
     "exists",
     "explain_inside",
     "export_formats",

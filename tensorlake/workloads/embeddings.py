@@ -8,6 +8,10 @@ A row's number is its id. The loader's own order tells which rows coming batches
 fetched once for several batches, kept while they are needed soonest, and written back when they
 leave. Training is equal, bit by bit, to training on an array in memory (Agarwal et al., "Bagpipe",
 SOSP 2023, https://arxiv.org/abs/2202.12429). One thread uses a table at a time.
+
+Rows are kept as of one state of the dataset. Where that changes otherwise (a commit that combined
+another trainer's rows, ``ds.refresh()``, an assignment by hand), kept rows are read again; a change
+of rows that the table itself has changed is a conflict, never overwritten.
 """
 
 from __future__ import annotations
@@ -20,18 +24,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.dataset import Commit, Dataset
+from tensorlake.dataset import Commit, Dataset, RowSet, rowset_of
 from tensorlake.errors import (
+    ConflictError,
     DTypeMismatchError,
     InvalidInputError,
     InvalidStateError,
     RowNotFoundError,
     SchemaError,
     ShapeMismatchError,
+    StaleViewError,
     shown,
 )
 from tensorlake.loader import PlannedCache
 from tensorlake.quantities import checked_integer
+from tensorlake.types import UniformColumn
 
 __all__ = ["Table"]
 
@@ -43,6 +50,8 @@ TOGETHER = 16
 """Coming batches whose rows are fetched with those of a batch, in one read."""
 STAGED_ROWS = 65_536
 """Rows that are written back together: staging a few at a time would rewrite chunks for each."""
+SHOWN = 3
+"""Rows that an error names."""
 
 
 class Table:
@@ -112,6 +121,7 @@ class Table:
         self._state: Any = None
         self._early: dict[int, Rows] = {}  # fetched, and not used yet
         self._unwritten: dict[int, Rows] = {}
+        self._read_of: RowSet = rowset_of(ds)  # the state that kept rows are of
         self._fetched = self._requests = self._written = 0
 
     def __len__(self) -> int:
@@ -120,7 +130,7 @@ class Table:
     def batches(self) -> Iterator[Any]:
         """Yield the batches of an epoch, as the loader gives them.
 
-        ``table[ids]`` has the rows of a batch; what is changed there, the next batches have.
+        ``table[ids]`` has the rows of a batch, and the next batches have the changes.
 
         Raises:
             RowNotFoundError: A batch has an id that is not a row.
@@ -150,7 +160,9 @@ class Table:
                     peeked.append(self._ahead[-1][1])
                 batch, ids, self._state = self._ahead.popleft()
                 unique, first = np.unique(ids, return_index=True)
+                self._follow()
                 self._now = unique, self._cache.gather(ids, self._fetch)[first]
+                self._stage(least=STAGED_ROWS)
                 yield batch
                 self._now = None
         finally:
@@ -164,8 +176,10 @@ class Table:
 
         Raises:
             RowNotFoundError: An id is not a row, or in ``batches()`` not of the batch.
+            ConflictError: As for ``commit()``.
         """
         flat = self._checked(ids)
+        self._follow()
         if self._now is None:
             rows = self._cache.gather(flat, self._fetch)
         else:
@@ -189,22 +203,38 @@ class Table:
                 actual=ids,
             )
         rows = self._joined(values, np.shape(_array(ids)), len(flat))
+        self._follow()
         if self._now is None:
             self._cache.gather(flat, self._fetch)
         else:
             self._now[1][self._places(flat)] = rows
         self._cache.put(flat, rows)
+        self._stage(least=STAGED_ROWS)
 
     def commit(self, message: str = "") -> Commit:
         """Write all changed rows, and publish them with what else is staged.
 
         Raises:
-            ConflictError: Another commit changed the same rows; the changes stay staged.
+            ConflictError: Another commit, or an assignment to the dataset, changed the same rows;
+                the changes are kept, until ``discard()``.
             ReadOnlyError: The dataset is at a version.
         """
+        self._follow()
         self._cache.flush()
         self._stage()
-        return self._ds.commit(message)
+        before = self._ds.version
+        commit = self._ds.commit(message)
+        is_next = _number(commit.version) == _number(before) + 1
+        if is_next or commit.version == before:  # nobody else's rows came with it
+            self._read_of = rowset_of(self._ds)
+        self._follow()
+        return commit
+
+    def discard(self) -> None:
+        """Forget all changes that are not committed, of the table and of the dataset."""
+        self._ds.discard()
+        self._forget()
+        self._unwritten.clear()
 
     def stats(self) -> dict[str, int]:
         """Count rows fetched and requests for them, hits of the cache, and rows written back."""
@@ -235,15 +265,15 @@ class Table:
         array = _array(ids)
         if array.size and array.dtype.kind not in "iu":
             raise InvalidInputError(f"ids are integers, got {array.dtype}", actual=ids)
-        flat = array.reshape(-1).astype(np.int64)
-        wrong = flat[(flat < 0) | (flat >= len(self._ds))]
+        given = array.reshape(-1)
+        wrong = given[(given < 0) | (given >= len(self._ds))]
         if len(wrong):
             raise RowNotFoundError(
                 f"there is no row {wrong[0]} of {self._names[0]!r}: {self._ds.url!r} has"
                 f" {len(self._ds):,}\nappend rows for new ids first: ds.extend(…)",
                 row=int(wrong[0]),
             )
-        return flat
+        return given.astype(np.int64)
 
     def _places(self, flat: Int64Array) -> Int64Array:
         """Return where ids are among those of the batch."""
@@ -258,6 +288,50 @@ class Table:
                 row=int(flat[~is_known][0]),
             )
         return places
+
+    def _follow(self) -> None:
+        """Give up kept rows where the dataset has changed otherwise.
+
+        Raises:
+            ConflictError: A row that the table changed, or that the batch at hand has, changed.
+        """
+        now = rowset_of(self._ds)
+        if now.selection.snapshot.digest == self._read_of.selection.snapshot.digest:
+            return
+        self._cache.flush()
+        held = np.array(sorted(self._unwritten), np.int64)
+        if self._now is not None:
+            held = np.union1d(held, self._now[0])
+        differ = held[self._differs(held, now)] if len(held) else held
+        if len(differ):
+            named = ", ".join(map(str, differ[:SHOWN])) + (", …" if len(differ) > SHOWN else "")
+            raise ConflictError(
+                f"rows {named} of {self._names[0]!r} changed in the dataset after this table read"
+                " them, and the table has changes of them\ncall table.commit() before ds.refresh()"
+                " and before assignments; table.discard() forgets the changes of the table",
+                rows=differ.tolist(),
+            )
+        self._forget(now)
+
+    def _differs(self, ids: Int64Array, now: RowSet) -> npt.NDArray[np.bool_]:
+        """Return whether rows are others now than when they were read."""
+        is_other = ids >= len(now)
+        there = ids[~is_other]
+        found = np.zeros(len(there), np.bool_)
+        try:
+            for name in self._names:
+                one, other = (_bytes(rows, name, there) for rows in (self._read_of, now))
+                found |= (one != other).any(axis=1)
+        except StaleViewError:  # staged rows that were discarded: what they were is unknown
+            found[:] = True
+        is_other[~is_other] = found
+        return is_other
+
+    def _forget(self, now: RowSet | None = None) -> None:
+        """Drop rows that were read; changed ones have been handed out."""
+        self._cache.clear()
+        self._early.clear()
+        self._read_of = rowset_of(self._ds) if now is None else now
 
     def _fetch(self, missing: Int64Array) -> Rows:
         """Return rows that are not cached: those to be written, or fetched before, or now."""
@@ -286,11 +360,10 @@ class Table:
 
     def _write_back(self, ids: Int64Array, rows: Rows) -> None:
         self._unwritten.update(zip(ids.tolist(), rows, strict=True))
-        if len(self._unwritten) >= STAGED_ROWS:
-            self._stage()
 
-    def _stage(self) -> None:
-        if not self._unwritten:
+    def _stage(self, *, least: int = 1) -> None:
+        """Stage the rows that were handed back, if there are enough of them."""
+        if len(self._unwritten) < least:
             return
         ids = np.array(sorted(self._unwritten), np.int64)
         rows = np.stack([self._unwritten[one] for one in ids.tolist()])
@@ -298,6 +371,7 @@ class Table:
             self._ds[name][ids] = part
         self._written += len(ids)
         self._unwritten.clear()
+        self._read_of = rowset_of(self._ds)
 
     def _parts(self, rows: Rows, shape: tuple[int, ...]) -> list[Rows]:
         stops = np.cumsum([_size_of(one) for one in self._shapes])[:-1]
@@ -335,6 +409,16 @@ class Table:
                 )
             parts.append(array.astype(self._dtype).reshape(count, _size_of(own)))
         return np.concatenate(parts, axis=1)
+
+
+def _bytes(rows: RowSet, name: str, places: Int64Array) -> npt.NDArray[np.uint8]:
+    column = rows.read(name, places)
+    assert isinstance(column, UniformColumn), "checked when the table was made"
+    return np.ascontiguousarray(column.values).view(np.uint8).reshape(len(places), -1)
+
+
+def _number(version: str) -> int:
+    return int(version.rpartition("@")[2])
 
 
 def _array(values: Any) -> npt.NDArray[Any]:

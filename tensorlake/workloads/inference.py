@@ -137,6 +137,11 @@ def infer(
         bound.refuse_types(plain)
     else:  # the function makes the columns: they are checked batch by batch
         bound = Model(model, inputs=inputs).named()
+    if any(one.name == "_row" for one in bound.outputs):
+        raise InvalidInputError(
+            f"an output of {bound.path.name!r} is named '_row', as the numbers of rows are"
+            "\nexport the model with another name for it"
+        )
     given: LoaderOptions = {**options}
     if options.get("batch_size") is None:
         given["batch_size"] = bound.batch_size or BATCH_ROWS

@@ -27,6 +27,7 @@ from tensorlake.dataset.write.schema import alter_tensor
 from tensorlake.errors import (
     DTypeMismatchError,
     InvalidInputError,
+    InvalidStateError,
     ShapeMismatchError,
     TensorNotFoundError,
     UnsupportedFeatureError,
@@ -107,6 +108,12 @@ class Model:
         session = self._session = _session_of(self.path)
         self.inputs = _ports(session.get_inputs(), self.path)
         self.outputs = _ports(session.get_outputs(), self.path)
+        if not self.inputs:
+            raise InvalidInputError(
+                f"{self.path.name!r} has no input, so that no row decides what it returns"
+                "\nexport the model with the columns as its inputs",
+                actual=os.fspath(path),
+            )
         self.columns = dict(inputs or {})
         self.digest = _digest(self.path)
         unknown = [name for name in self.columns if name not in {one.name for one in self.inputs}]
@@ -327,6 +334,31 @@ class ModelCall:
         """Return the outputs by tensor."""
         found = self.model(columns)
         return {name: found[output] for name, output in self.outputs.items()}
+
+    @property
+    def digest(self) -> str:
+        """The digest of the model."""
+        return self.model.digest
+
+    def refuse_another(self, session: Session) -> None:
+        """Refuse to fill some rows of tensors whose other rows are of another model.
+
+        Raises:
+            InvalidStateError: The metadata of a tensor have another digest.
+        """
+        known = session.snapshot().schema.by_name
+        for name in self.schema:
+            other = known[name].attributes.get("model") if name in known else None
+            if other not in (None, self.model.digest):
+                raise InvalidStateError(
+                    f"{name!r} of {session.store.url!r} was computed by another model,"
+                    f" {str(other)[:19]}…, than {self.model.path.name!r}, {self.digest[:19]}…,"
+                    " and not all of its rows would be computed again\nmap to another URL, or to"
+                    " tensors of other names: schema={…}; in place, map all rows",
+                    tensor=name,
+                    expected=other,
+                    actual=self.model.digest,
+                )
 
     def note_digest(self, session: Session) -> None:
         """Stage the digest of the model in the metadata of the tensors that it filled."""

@@ -201,8 +201,8 @@ class Mix:
         remake = partial(_made_again, self, framework, arguments, form)
         if isinstance(form, Packing):
             composed = ComposedMix(rows, form)
-            return make_loader(composed, framework=framework, remake=remake, **arguments)
-        return make_loader(rows, framework=framework, remake=remake, **arguments)
+            return make_loader(composed, framework, remake, **arguments)
+        return make_loader(rows, framework, remake, **arguments)
 
     def _listed(self, node: MixNode) -> str:
         numbers = {part for one in node.all() for part in one.parts if isinstance(part, int)}

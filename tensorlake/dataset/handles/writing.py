@@ -201,7 +201,8 @@ def map(  # noqa: A001, D417 - the method's name; self
     Raises:
         InvalidInputError: A result of the function does not match; nothing is staged.
         InvalidStateError: Workers ended again and again before the function returned; or
-            ``engine="ray"``, and this handle has staged changes.
+            ``engine="ray"``, and this handle has staged changes; or some rows would be of a model,
+            and others of another one.
         MissingExtraError: ``engine="ray"``, and Ray is not installed.
 
     Example:
@@ -259,6 +260,8 @@ def map(  # noqa: A001, D417 - the method's name; self
                 "commit_every= is for a new dataset: in place, map() stages, and you commit"
                 "\ngive to=url; or map some rows at a time, where=…, and commit after each"
             )
+        if model is not None and (where is not None or on_error == "skip"):
+            model.refuse_another(self.__session__)
         fill_rows(
             self.__session__,
             function,

@@ -129,15 +129,15 @@ def stream(
     remake = remake or partial(_made_again, readable, framework, arguments)
     if form is not None:
         composed = ComposedRows(replace(rows, source=None), form)
-        return make_loader(composed, framework=framework, remake=remake, **arguments)
+        return make_loader(composed, framework, remake, **arguments)
     if callable(arguments.get("weights")) and not len(readable):
         arguments = {**arguments, "weights": None}  # of no class
     elif callable(arguments.get("weights")):
         selected = partial(_selected, repin=repin, framework=framework)
         at = edits_of(readable, repin).at
         mixed, arguments = class_mix(readable, at, selected, arguments)
-        return make_loader(mixed, framework=framework, remake=remake, **arguments)
-    return make_loader(rows, framework=framework, remake=remake, **arguments)
+        return make_loader(mixed, framework, remake, **arguments)
+    return make_loader(rows, framework, remake, **arguments)
 
 
 def count_units(readable: RowSet, form: Form) -> int:

@@ -198,6 +198,12 @@ class PlannedCache:
         """Hand all changed rows to ``evicted``; they stay in the cache."""
         self._write_back(np.flatnonzero(self._is_changed[: self._size]))
 
+    def clear(self) -> None:
+        """Drop all rows, changed ones too. The known future stays."""
+        self._slots[self._ids[: self._size]] = -1
+        self._is_changed[: self._size] = False
+        self._size = 0
+
     def _future_of(self, trace: Iterable[ArrayLike], *, start: int) -> Future:
         return Future(
             trace,

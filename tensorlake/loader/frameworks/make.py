@@ -24,12 +24,15 @@ __all__ = ["make_loader"]
 
 def make_loader(
     rows: OrderedRows,
-    *,
     framework: Framework,
     remake: Callable[..., Loader] | None = None,
+    /,
     **arguments: Any,
 ) -> Loader:
     """Make a loader of some rows.
+
+    The first three have no keywords, so that a user's argument of such a name is refused as any
+    other unknown one.
 
     Args:
         rows: The rows, and the choice of their order.

@@ -33,6 +33,12 @@ ROWS = 65_536
 """Rows that are staged together."""
 
 
+MAX_NODES = 1 << 32
+"""Tables by id have 8 bytes for each node, here and in samplers."""
+SPARSE, MIN_SPARSE = 100, 100_000
+"""With more nodes than SPARSE for each that has an edge, ids are names of nodes, not numbers."""
+
+
 def from_edges(
     edge_index: Any,
     url: str | PathLike[str],
@@ -153,6 +159,11 @@ def from_pyg(
                 tensor=name,
             )
     ends, count = data.edge_index, data.num_nodes
+    if ends is None:
+        raise InvalidInputError(
+            "from_pyg() takes a graph with edges, and its edge_index is None\nset data.edge_index,"
+            " to torch.zeros((2, 0), dtype=torch.long) where there are none"
+        )
     own = {"edges": edges, "schema": schema, "storage_options": storage_options}
     return from_edges(ends, url, num_nodes=count, **own, **nodes)
 
@@ -268,11 +279,19 @@ def _rows_of(value: Any) -> Any:
 
 def _count_of(ends: Int64Array, nodes: Mapping[str, Any], num_nodes: int | None) -> int:
     if num_nodes is not None:
-        count = checked_integer(num_nodes, name="num_nodes", least=0)
+        count = checked_integer(num_nodes, name="num_nodes", least=0, most=MAX_NODES)
     elif nodes:
         count = len(next(iter(nodes.values())))
     else:
         count = int(ends.max()) + 1 if ends.size else 0
+        used = len(np.unique(ends)) if count > MIN_SPARSE else count
+        if count > SPARSE * used:
+            raise InvalidInputError(
+                f"edge_index has the id {count - 1:,}, and {used:,} different ids: the graph would"
+                f" have {count:,} nodes, almost all without an edge\nnumber nodes from 0:"
+                " names, ids = np.unique(edge_index, return_inverse=True); or give num_nodes=",
+                actual=count - 1,
+            )
     for name, values in nodes.items():
         if len(values) != count:
             raise ShapeMismatchError(

@@ -187,7 +187,7 @@ class NeighborLoader:
         """
         own = self.state_dict()
         for name, value in own.items():
-            if name not in state:
+            if not isinstance(state, Mapping) or name not in state:  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
                 raise StateMismatchError(f"the state has no {name!r}\ngive what state_dict() made")
             if name not in ("epoch", "batch") and state[name] != value:
                 raise StateMismatchError(

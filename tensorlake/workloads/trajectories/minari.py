@@ -15,7 +15,7 @@ from tensorlake.workloads.trajectories.tensors import (
     ACTION,
     OBSERVATION,
     dataset_for,
-    next_episode,
+    new_episodes,
     parts_of,
     types_of,
 )
@@ -60,15 +60,10 @@ def from_minari(
         )
     types = types_of(source.observation_space, source.action_space)
     name = getattr(getattr(source, "env_spec", None), "id", None)
-    dataset = dataset_for(url, types, schema, name, storage_options)
-    try:
-        first = next_episode(dataset)
+    dataset = dataset_for(url, types, schema, storage_options)
+    with new_episodes(dataset, name, f"Minari: {getattr(source, 'id', 'a dataset')}") as first:
         for number, episode in enumerate(source.iterate_episodes(), start=first):
             dataset.extend(_rows_of_minari(source, episode, number))
-    except BaseException:
-        dataset.discard()
-        raise
-    dataset.commit(f"Minari: {getattr(source, 'id', 'a dataset')}")
     return dataset
 
 

@@ -31,7 +31,7 @@ from tensorlake.workloads.trajectories.tensors import (
     OBSERVATION,
     Values,
     dataset_for,
-    next_episode,
+    new_episodes,
     parts_of,
     types_of,
     whole_of,
@@ -74,7 +74,8 @@ def record(
         policy: Gets observations (envs, …), or a dict of them, and returns actions (envs, …). None
             draws actions at random.
         steps: Vector steps: each has a row for each environment.
-        seed: The seeds of episodes, and of random actions, follow from it.
+        seed: The seeds of episodes, and of random actions, follow from it and from the number of
+            the first episode. Give calls that run at once different ones.
         schema: Other types for some tensors: ``{"observation": tl.Image("png")}``.
         storage_options: Credentials and endpoint of the dataset.
 
@@ -108,13 +109,10 @@ def record(
         )
     steps = checked_integer(steps, name="steps", least=1)
     seed = checked_integer(seed, name="seed", least=0)
-    dataset = dataset_for(url, _types_of_env(env), schema, _name_of(env), storage_options)
-    try:
-        _Recorder(env, dataset, policy, seed).run(steps)
-    except BaseException:
-        dataset.discard()
-        raise
-    dataset.commit(f"{steps:,} steps of {_name_of(env) or 'an environment'}")
+    dataset = dataset_for(url, _types_of_env(env), schema, storage_options)
+    message = f"{steps:,} steps of {_name_of(env) or 'an environment'}"
+    with new_episodes(dataset, _name_of(env), message) as first:
+        _Recorder(env, dataset, policy, seed, first).run(steps)
     return dataset
 
 
@@ -135,11 +133,15 @@ class _Block:
 class _Recorder:
     """Steps an environment in the caller's thread, and writes full blocks in another."""
 
-    def __init__(self, env: Any, dataset: Dataset, policy: Policy | None, seed: int) -> None:
-        self.env, self.dataset, self.policy = env, dataset, policy
+    def __init__(
+        self, env: Any, dataset: Dataset, policy: Policy | None, seed: int, first: int
+    ) -> None:
+        self.env, self.dataset, self.policy, self.first = env, dataset, policy, first
         self.types = _types_of_env(env)
         self.count = _count_of(env)
-        self.seeds = np.random.Generator(np.random.Philox(seed))
+        # of the first episode, too: a second call goes on with other episodes
+        drawn = np.random.SeedSequence((seed, first)) if first else seed
+        self.seeds = np.random.Generator(np.random.Philox(drawn))
         self.mode = str(getattr((env.metadata or {}).get("autoreset_mode"), "value", "NextStep"))
         self.is_seeded = _resets_by_mask(env)
         if self.mode == "Disabled" and not self.is_seeded:
@@ -148,7 +150,7 @@ class _Recorder:
                 " with autoreset_mode=gymnasium.vector.AutoresetMode.NEXT_STEP"
             )
         if policy is None:
-            env.action_space.seed(seed)
+            env.action_space.seed(int(self.seeds.integers(SEEDS)) if first else seed)
 
     def run(self, steps: int) -> None:
         nbytes = sum(
@@ -174,9 +176,8 @@ class _Recorder:
     ) -> Iterator[_Block]:
         """Step the environment, and yield full blocks."""
         env, count = self.env, self.count
-        number = next_episode(self.dataset)
-        episode = np.arange(number, number + count)
-        number += count
+        episode = np.arange(self.first, self.first + count)
+        number = self.first + count
         t = np.zeros(count, np.int64)
         is_reset = np.zeros(count, np.bool_)  # where the next step only resets
         seed = self.seeds.integers(SEEDS, size=count)

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tensorlake.dataset import Dataset, View
+from tensorlake.dataset import Dataset, View, everything, rowset_of
 from tensorlake.errors import InvalidInputError, ReplayMismatchError, shown
+from tensorlake.types import UniformColumn
 from tensorlake.workloads.trajectories.tensors import (
     ACTION,
     OBSERVATION,
@@ -33,12 +34,20 @@ def replay(env: Any, view: Dataset | View) -> Iterator[dict[str, Values]]:
 
     Raises:
         ReplayMismatchError: A step gave other values.
-        InvalidInputError: An episode has no seed, or not all of its rows are in the view.
+        InvalidInputError: An episode has no seed, or not all of its rows are in the view; or the
+            environment is a vector environment.
     """
     if not isinstance(view, Dataset | View):
         raise InvalidInputError(
             f"replay() takes a dataset or a view of steps, got {type(view).__name__}", actual=view
         )
+    if getattr(env, "num_envs", None) is not None:
+        raise InvalidInputError(
+            f"replay() takes one environment, and {type(env).__name__} has {env.num_envs}\nmake one"
+            " as each of them was: gymnasium.make('CartPole-v1')",
+            actual=env,
+        )
+    lengths = _lengths(view)
     episode, t = (np.asarray(view[name][:]) for name in ("episode", "t"))
     names = [name for name in view.schema if name.split(".")[0] in (OBSERVATION, ACTION)]
     seeds = view["seed"].read(null=-1)
@@ -53,15 +62,24 @@ def replay(env: Any, view: Dataset | View) -> Iterator[dict[str, Values]]:
                 " gymnasium.vector.SyncVectorEnv or AsyncVectorEnv to replay it",
                 episode=number,
             )
-        if not np.array_equal(t[rows], np.arange(len(rows))):
+        if len(rows) != lengths[number] or not np.array_equal(t[rows], np.arange(len(rows))):
             raise InvalidInputError(
                 f"episode {number} is not whole: the view has {len(rows)} of its steps, of which"
-                f" the first is {t[rows[0]]}\ngive all: ds.where('episode = {number}')",
+                f" the first is {t[rows[0]]}, and the dataset {lengths[number]}\ngive all:"
+                f" ds.where('episode = {number}')",
                 episode=number,
             )
         columns = {name: view[name][rows.tolist()] for name in (*names, "reward")}
         ends = {name: view[name][rows.tolist()] for name in ("terminated", "truncated")}
         yield _stepped(env, number, int(seeds[rows[0]]), {**columns, **ends})
+
+
+def _lengths(view: Dataset | View) -> Mapping[int, int]:
+    """Return the number of steps of each episode in the version that rows are of."""
+    column = everything(rowset_of(view).session).read("episode")
+    assert isinstance(column, UniformColumn), "a scalar"
+    numbers, counts = np.unique(column.values, return_counts=True)
+    return dict(zip(numbers.tolist(), counts.tolist(), strict=True))
 
 
 def _stepped(env: Any, number: int, seed: int, recorded: Mapping[str, Any]) -> dict[str, Values]:

@@ -5,7 +5,8 @@ A ``Dict`` space is a tensor for each of its keys, ``observation.image``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from os import PathLike
 from typing import Any, Final, cast
 
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.dataset import Dataset, create, exists, open_dataset
-from tensorlake.errors import SchemaError, UnsupportedFeatureError, shown
+from tensorlake.errors import ConflictError, SchemaError, UnsupportedFeatureError, shown
 from tensorlake.types import Array, Bool, SampleType, Scalar, as_type
 
 __all__ = [
@@ -22,7 +23,7 @@ __all__ = [
     "OBSERVATION",
     "Values",
     "dataset_for",
-    "next_episode",
+    "new_episodes",
     "parts_of",
     "types_of",
     "whole_of",
@@ -54,7 +55,6 @@ def dataset_for(
     url: str | PathLike[str],
     types: Mapping[str, SampleType],
     schema: Mapping[str, Any] | None,
-    name: str | None,
     storage_options: Mapping[str, Any] | None,
 ) -> Dataset:
     """Make a dataset of these tensors, or open the one that is there.
@@ -83,15 +83,43 @@ def dataset_for(
                 tensor=key,
             )
         return dataset
-    dataset = create(url, wanted, storage_options=storage_options)
-    if name is not None:
-        dataset.alter_tensor("episode", metadata={"env": name})
-    return dataset
+    return create(url, wanted, storage_options=storage_options)
 
 
-def next_episode(dataset: Dataset) -> int:
-    """Return the number after those of the episodes that are there."""
-    return int(np.max(dataset["episode"][:])) + 1 if len(dataset) else 0
+@contextmanager
+def new_episodes(dataset: Dataset, env: str | None, message: str) -> Generator[int]:
+    """Commit the rows that a block appends: whole episodes, numbered from the yielded number.
+
+    The metadata of ``episode`` name the environment of the first ones.
+
+    Another writer may have appended episodes of the same numbers meanwhile: then those of the block
+    get the numbers after them. When the block raises, its rows are discarded.
+    """
+    count = len(dataset)
+    first = _next_number(dataset["episode"][:])
+    try:
+        with dataset.transaction(message, reads=["episode"]):
+            if env is not None and not count:
+                dataset.alter_tensor("episode", metadata={"env": env})
+            yield first
+    except ConflictError:
+        if not dataset.has_changes:
+            raise  # of the block
+        appended = len(dataset) - count
+        while dataset.has_changes:
+            dataset.refresh(keep_staged=True, on_conflict="ours")
+            numbers = dataset["episode"][:]
+            others, own = numbers[:-appended], numbers[-appended:]
+            if own.min() != _next_number(others):
+                dataset["episode"][-appended:] = own - own.min() + _next_number(others)
+            try:
+                dataset.commit(message)
+            except ConflictError:
+                continue  # yet another writer
+
+
+def _next_number(episodes: npt.NDArray[Any]) -> int:
+    return int(episodes.max()) + 1 if len(episodes) else 0
 
 
 def parts_of(name: str, values: Any) -> dict[str, Any]:
@@ -127,6 +155,13 @@ def whole_of(name: str, parts: Mapping[str, Any]) -> Any:
 def _fields(name: str, space: Any, *, nullable: bool = False) -> dict[str, SampleType]:
     """Return the tensors of a space: Box, Discrete, MultiDiscrete, MultiBinary, Dict of these."""
     if hasattr(space, "spaces") and isinstance(space.spaces, Mapping):
+        dotted = [key for key in cast("Mapping[str, Any]", space.spaces) if "." in str(key)]
+        if dotted:
+            raise UnsupportedFeatureError(
+                f"{name!r} has the key {dotted[0]!r}, and dots part the names of tensors\nrename"
+                " it in a wrapper of the environment",
+                tensor=name,
+            )
         return {
             part: kind
             for key, inner in cast("Mapping[str, Any]", space.spaces).items()

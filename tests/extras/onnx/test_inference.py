@@ -309,3 +309,54 @@ def test_a_transform_makes_the_inputs(points, model, x):
         list(tl.infer(points, model, columns=["x"], transform=lambda row: {"_row": row["_row"]}))
     with pytest.raises(tl.InvalidInputError, match="keep what the row has"):
         list(tl.infer(points, model, columns=["x"], transform=lambda row: {"x": row["x"]}))
+
+
+def ones(path, weight, output="y"):
+    """The sum of four columns, times a weight."""
+    return saved(
+        path,
+        [onnx.helper.make_node("MatMul", ["x", "w"], [output])],
+        [("x", FLOAT, [None, 4])],
+        [(output, FLOAT, [None, 1])],
+        [("w", np.full((4, 1), weight, "float32"))],
+    )
+
+
+def test_rows_are_never_of_two_models(tmp_path):
+    one, two = ones(tmp_path / "1.onnx", 1), ones(tmp_path / "2.onnx", 2)
+    ds = tl.create(str(tmp_path / "x.tl"), {"x": tl.Array("float32", (4,))})
+    ds.extend({"x": np.ones((20, 4), "float32")})
+    ds.commit("ones")
+    url = str(tmp_path / "y.tl")
+    ds.map(one, to=url)
+    assert ds.map(one, to=url).map_report.rows == 0
+
+    with pytest.raises(tl.InvalidInputError, match="other arguments: model="):
+        ds.map(two, to=url)
+    ds.map(one, where="_row < 10")
+    ds.commit("the first ten")
+    with pytest.raises(tl.InvalidStateError, match="computed by another model"):
+        ds.map(two, where="_row >= 10")
+    with pytest.raises(tl.InvalidStateError, match="computed by another model"):
+        ds.map(two, on_error="skip")
+
+    ds.map(two)
+    assert np.unique(ds["y"].read()).tolist() == [8]
+    ds.discard()
+
+
+def test_outputs_named_as_the_rows_and_models_without_inputs_are_refused(tmp_path):
+    ds = tl.create(str(tmp_path / "x.tl"), {"x": tl.Array("float32", (4,))})
+    with pytest.raises(tl.InvalidInputError, match="named '_row'"):
+        tl.infer(ds, ones(tmp_path / "row.onnx", 1, output="_row"))
+    with pytest.raises(tl.InvalidInputError, match="no 'framework'"):
+        tl.infer(ds, ones(tmp_path / "y.onnx", 1), framework="torch")
+    alone = saved(
+        tmp_path / "alone.onnx",
+        [onnx.helper.make_node("Identity", ["w"], ["y"])],
+        [],
+        [("y", FLOAT, [None, 1])],
+        [("w", np.ones((3, 1), "float32"))],
+    )
+    with pytest.raises(tl.InvalidInputError, match="has no input"):
+        tl.infer(ds, alone)

@@ -53,7 +53,7 @@ class Reader:
 
 def loader_by(reader, **arguments):
     rows = SelectedRows(rowset_of(reader.dataset).selection, reader)
-    return make_loader(rows, framework="numpy", **arguments)
+    return make_loader(rows, "numpy", **arguments)
 
 
 def test_images_of_the_first_batch_are_decoded_while_others_are_on_their_way(store):

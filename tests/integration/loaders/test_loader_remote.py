@@ -293,7 +293,7 @@ def test_an_object_that_is_gone_is_an_error_that_names_it(store):
     key = rowset_of(dataset).reader().locate("tokens", np.arange(ROWS)).chunks[0]
     loader = make_loader(
         SelectedRows(rowset_of(dataset).selection, rowset_of(dataset).reader()),
-        framework="numpy",
+        "numpy",
         batch_size=8,
         columns=["tokens"],
     )

@@ -219,3 +219,101 @@ def test_tensors_that_make_no_table_are_refused(tmp_path):
             tl.embeddings.Table(ds, "x", ids=len)
         with pytest.raises(tl.InvalidInputError, match="got View"):
             tl.embeddings.Table(ds[["w"]], "w", ids=len)  # pyright: ignore[reportArgumentType] - on purpose
+
+
+def test_rows_of_another_trainer_are_read_again_after_a_commit_that_combined_them(ds):
+    other = tl.open(ds.url)
+    mine, theirs = table_of(ds, capacity=10), table_of(other, capacity=10)
+    expected = weights()
+    mine[[1]]
+    mine[[2]] = np.ones((1, 3), "float32")
+    theirs[[1]] = theirs[[1]] + 100
+    theirs.commit("1")
+
+    mine.commit("2, combined with the other commit")
+    mine[[1]] = mine[[1]] + 1
+    mine.commit("1 again")
+
+    expected[1] = expected[1] + 100 + 1
+    expected[2] = 1
+    assert np.array_equal(tl.open(ds.url)["w"][:], expected)
+
+
+@pytest.mark.parametrize("capacity", [0, 1, 10])
+@pytest.mark.parametrize("how", ["by hand", "refresh", "discard"])
+def test_a_change_beside_the_table_is_read(ds, how, capacity):
+    table = table_of(ds, capacity=capacity)
+    table[[1, 2]]
+    if how == "refresh":
+        other = tl.open(ds.url)
+        other["w"][1] = np.full(3, 9, "float32")
+        other.commit("9")
+        ds.refresh()
+    else:
+        ds["w"][1] = np.full(3, 9, "float32")
+    expected = np.full(3, 9, "float32")
+    if how == "discard":
+        table[[1]]
+        ds.discard()
+        expected = weights()[1]
+
+    table[[1]] += 1
+
+    assert np.array_equal(table[[1]][0], expected + 1)
+    table.commit("one more")
+    assert np.array_equal(ds["w"][1], expected + 1)
+
+
+@pytest.mark.parametrize("capacity", [0, 1, 10])
+@pytest.mark.parametrize("how", ["by hand", "refresh"])
+def test_a_change_of_a_changed_row_beside_the_table_is_a_conflict(ds, how, capacity):
+    table = table_of(ds, capacity=capacity)
+    table[[1, 2]] = np.zeros((2, 3), "float32")
+    if how == "refresh":
+        other = tl.open(ds.url)
+        other["w"][1] = np.full(3, 9, "float32")
+        other.commit("9")
+        ds.refresh()
+    else:
+        ds["w"][1] = np.full(3, 9, "float32")
+
+    for _ in range(2):  # and again: nothing is lost by an error
+        with pytest.raises(tl.ConflictError, match="rows 1 of 'w' changed in the dataset"):
+            table.commit()
+
+    table.discard()
+    expected = np.full(3, 9, "float32") if how == "refresh" else weights()[1]
+    assert np.array_equal(table[[1]][0], expected)
+    assert np.array_equal(table[[2]][0], weights()[2])
+    assert not ds.has_changes
+
+
+def test_a_change_of_another_row_beside_a_changed_one_is_kept(ds):
+    table = table_of(ds, capacity=10)
+    table[[1]] = np.zeros((1, 3), "float32")
+    ds["w"][2] = np.full(3, 9, "float32")
+
+    assert table[[2]].tolist() == [[9] * 3]
+    table.commit("both")
+
+    assert tl.open(ds.url)["w"][1:3].tolist() == [[0] * 3, [9] * 3]
+
+
+def test_a_change_of_a_row_of_the_batch_at_hand_is_a_conflict(ds):
+    table = table_of(ds, [{"cats": np.array([1, 2])}], capacity=10)
+    for batch in table.batches():
+        ds["w"][2] = np.full(3, 9, "float32")
+        with pytest.raises(tl.ConflictError, match="rows 2 of 'w'"):
+            table[batch["cats"]] = table[batch["cats"]]
+
+
+def test_own_commits_keep_the_cached_rows(ds):
+    table = table_of(ds, capacity=10)
+    table[[1, 2]] = np.zeros((2, 3), "float32")
+    table.commit("zeros")
+    fetched = table.stats()["fetched"]
+
+    table[[1, 2]] += 1
+
+    assert table.stats()["fetched"] == fetched
+    assert table[[1]].tolist() == [[1] * 3]

@@ -183,6 +183,8 @@ def test_a_state_of_another_loader_is_refused(graph, changed):
         loader_of(graph, **{"seed": 5, **changed}).load_state_dict(state)
     with pytest.raises(tl.StateMismatchError, match="has no"):
         loader_of(graph).load_state_dict({})
+    with pytest.raises(tl.StateMismatchError, match="has no"):
+        loader_of(graph).load_state_dict(None)  # pyright: ignore[reportArgumentType] - on purpose
 
 
 @pytest.mark.parametrize("world", [1, 2, 7, 60, 64])
@@ -271,6 +273,8 @@ def test_ids_that_deleted_rows_had_are_found(edges):
             tl.InvalidInputError,
             "18446744073709551615",
         ),
+        ({"edge_index": [[0], [10**12]]}, tl.InvalidInputError, "np.unique"),
+        ({"edge_index": [[0], [1]], "num_nodes": 2**62}, tl.InvalidInputError, "num_nodes"),
     ],
 )
 def test_edges_that_make_no_graph_are_refused_and_nothing_is_made(arguments, error, words):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Barrier, Thread
 from types import SimpleNamespace
 
 import numpy as np
@@ -93,6 +94,44 @@ def test_a_second_recording_is_appended_with_later_episodes(tmp_path):
     assert len(ds) == 2 * first
     assert episodes[first:].min() > episodes[:first].max()
     assert len(ds.log()) == 3
+    assert (ds["action"][first:] != ds["action"][:first]).any(), "other episodes"
+
+
+def test_recorders_at_once_number_their_episodes_one_after_another(tmp_path):
+    url = str(tmp_path / "c.tl")
+    tl.trajectories.record(Counting(), url, steps=2)
+    ready = Barrier(3, timeout=60)
+
+    def run(seed):
+        met = []
+
+        def policy(_):
+            if not met:  # all have read which episodes are there
+                met.append(ready.wait())
+            return np.full(ENVS, seed)
+
+        tl.trajectories.record(Counting(), url, policy, steps=7, seed=seed)
+
+    threads = [Thread(target=run, args=(seed,)) for seed in (1, 2, 3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    ds = tl.open(url)
+    for episode in np.unique(ds["episode"][:])[ENVS:]:
+        rows = ds.where("episode = $e", e=int(episode))
+        assert rows["t"][:].tolist() == list(range(len(rows)))
+        assert len(np.unique(rows["action"][:])) == 1
+    assert np.unique(ds["episode"][:]).tolist() == list(range(int(ds["episode"][:].max()) + 1))
+
+
+def test_a_key_with_a_dot_is_refused(tmp_path):
+    env = Counting()
+    env.single_action_space = SimpleNamespace(spaces={"a.b": env.single_action_space})
+
+    with pytest.raises(tl.UnsupportedFeatureError, match=r"'action' has the key 'a\.b'"):
+        tl.trajectories.record(env, str(tmp_path / "c.tl"), steps=2)
 
 
 @pytest.mark.parametrize(
@@ -142,6 +181,10 @@ def test_episodes_without_a_seed_and_parts_of_episodes_are_not_replayed(tmp_path
     ds["seed"][:] = 1
     with pytest.raises(tl.InvalidInputError, match="not whole"):
         list(tl.trajectories.replay(None, ds.where("t = 1")))
+    with pytest.raises(tl.InvalidInputError, match="and the dataset 2"):
+        list(tl.trajectories.replay(None, ds.where("t = 0")))
+    with pytest.raises(tl.InvalidInputError, match="takes one environment"):
+        list(tl.trajectories.replay(Counting(), ds))
     assert list(tl.trajectories.replay(None, ds.where("t > 99"))) == []
     ds.discard()
 

@@ -87,6 +87,7 @@ def write_rows(
         "columns": None if columns is None else sorted(call.columns),
         "where": None if where is None else (view.tql or str(where)).removeprefix("WHERE "),
         "batch_size": call.batch_size,
+        "model": getattr(function, "digest", None),  # what else it is cannot be compared
     }
     known = KnownSource.of(
         KIND,

@@ -148,7 +148,7 @@ def test_closing_from_another_thread_waits_for_what_is_being_made(pets):
             return rowset_of(pets).reader().locate(tensor, physical)
 
     rows = SelectedRows(rowset_of(pets).selection, SlowReader())
-    loader = make_loader(rows, framework="numpy", batch_size=8, columns=["tokens"])
+    loader = make_loader(rows, "numpy", batch_size=8, columns=["tokens"])
     list(loader)
     is_slow.set()
     with ThreadPoolExecutor(2) as threads:

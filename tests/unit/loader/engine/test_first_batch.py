@@ -66,7 +66,7 @@ def test_only_what_follows_next_is_planned_before_the_first_batch_is_made(datase
     reader = WatchedReader(rowset_of(dataset).reader())
     loader = make_loader(
         SelectedRows(rowset_of(dataset).selection, reader),
-        framework="numpy",
+        "numpy",
         batch_size=BATCH,
         shuffle=True,
         timeout=60,

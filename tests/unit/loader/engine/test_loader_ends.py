@@ -78,7 +78,7 @@ def test_a_store_that_does_not_answer_ends_the_wait():
 
     loader = make_loader(
         SelectedRows(rowset_of(dataset).selection, StuckReader()),
-        framework="numpy",
+        "numpy",
         batch_size=4,
         columns=["tokens"],
         timeout=0.05,

@@ -102,9 +102,7 @@ class FailingReader:
 def failing_loader(dataset, method, error, *, calls=0, **arguments):
     reader = FailingReader(rowset_of(dataset).reader(), method, error, calls)
     given = {"batch_size": 4, "shuffle": True, "cache": 0, "timeout": LONG_S} | arguments
-    return make_loader(
-        SelectedRows(rowset_of(dataset).selection, reader), framework="numpy", **given
-    )
+    return make_loader(SelectedRows(rowset_of(dataset).selection, reader), "numpy", **given)
 
 
 # ---- every error arrives
@@ -306,7 +304,7 @@ def test_a_pass_ends_though_what_it_plans_or_reads_is_never_answered(gated, meth
     reader = SilentReader(rowset_of(dataset).reader(), method)
     loader = make_loader(
         SelectedRows(rowset_of(dataset).selection, reader),
-        framework="numpy",
+        "numpy",
         batch_size=4,
         shuffle=True,
         cache=0,

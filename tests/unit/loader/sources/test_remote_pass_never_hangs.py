@@ -88,7 +88,7 @@ class Server:
         rows = SelectedRows(
             rowset_of(self.dataset).selection, rowset_of(self.dataset).reader(), server=self
         )
-        return make_loader(rows, framework="numpy", decode_on="server", **given)
+        return make_loader(rows, "numpy", decode_on="server", **given)
 
     async def _pieces(self, data, cut):
         yield data[:cut]

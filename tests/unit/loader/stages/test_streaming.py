@@ -110,7 +110,7 @@ def test_a_pickled_loader_keeps_what_it_was_told(pets):
 def test_a_loader_of_no_dataset_is_not_pickled(pets):
     loader = make_loader(
         SelectedRows(rowset_of(pets).selection, rowset_of(pets).reader()),
-        framework="numpy",
+        "numpy",
         batch_size=4,
         columns=["_row"],
     )
