@@ -234,7 +234,7 @@ def test_a_state_re_pins_the_version_it_recorded_with_one_warning():
             rowset_of(dataset).reader(),
             repin=lambda _: (rowset_of(old).selection, rowset_of(old).reader()),
         ),
-        framework="numpy",
+        "numpy",
         batch_size=10,
         columns=["_row"],
     )
