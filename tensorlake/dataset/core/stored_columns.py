@@ -8,12 +8,13 @@ again. Otherwise they are converted and checked by the new type like other value
     boxes            the four numbers become those of the other format
     samples in tiles whole images and arrays, as only types with the same tiles can copy them
     links            the files that they name where the new type has files; links stay links
+    texts            never names of files: whoever wrote a row would choose which one is read
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from tensorlake.types import (
     NO_DEFAULT,
     Array,
     BBox,
+    BinaryMask,
     ClassLabel,
     Column,
     EncodedColumn,
@@ -30,6 +32,7 @@ from tensorlake.types import (
     OpenedLink,
     SampleType,
     SegmentMask,
+    Sequence,
     UniformColumn,
     convert_boxes,
     unknown_class,
@@ -37,7 +40,7 @@ from tensorlake.types import (
     untiled_column,
 )
 
-__all__ = ["StoredColumn"]
+__all__ = ["StoredColumn", "refuse_names_of_files"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,7 @@ class StoredColumn:
         ):
             return self.column if has_nulls else replace(self.column, valid=None)
         samples = self._values(wanted, tensor=tensor, has_nulls=has_nulls)
+        refuse_names_of_files(samples, wanted, tensor=tensor, row_start=row_start)
         samples = _in_terms_of(wanted, self.sample_type, samples, tensor, row_start)
         return wanted.convert(samples, tensor=tensor, row_start=row_start, call=call)
 
@@ -88,6 +92,45 @@ class StoredColumn:
         if isinstance(column, UniformColumn) and not has_nulls:
             return np.asarray(column.values)
         return values
+
+
+def refuse_names_of_files(
+    samples: Any, wanted: SampleType, *, tensor: str, row_start: int = 0
+) -> None:
+    """Refuse texts of rows for a type that would read the files of these names.
+
+    Raises:
+        InvalidInputError: There is one.
+    """
+    item = wanted
+    while isinstance(item, Sequence):
+        item = item.item
+    if not (item.is_media or isinstance(item, BinaryMask | SegmentMask)):
+        return
+    for row, sample in enumerate(samples, row_start):
+        if (text := _first_text(sample)) is not None:
+            raise InvalidInputError(
+                f"row {row}: {tensor!r} is {wanted.describe()}, which takes the text"
+                f" {shown(text)} for the name of a local file, and whoever wrote the row would"
+                " choose which one is read\nif you trust the rows, convert their texts in Python:"
+                f" view.materialize(url, encode={{{tensor!r}: (lambda name: pathlib.Path(name),"
+                f" tl.{type(wanted).__name__}(…))}})",
+                tensor=tensor,
+                row=row,
+            )
+
+
+def _first_text(sample: object) -> str | None:
+    match sample:
+        case str():
+            return sample
+        case list() | tuple():
+            texts = map(_first_text, cast("list[object]", sample))
+            return next((one for one in texts if one is not None), None)
+        case np.ndarray() if sample.dtype.kind in "OUT":
+            return _first_text(sample.ravel().tolist())
+        case _:
+            return None
 
 
 def _without_null(sample_type: SampleType) -> SampleType:

@@ -16,6 +16,7 @@ import tensorlake_query as tql
 from tensorlake.dataset.core.computed import Computed
 from tensorlake.dataset.core.item_counts import items_first
 from tensorlake.dataset.core.rowset import RowSet, everything
+from tensorlake.dataset.core.stored_columns import StoredColumn, refuse_names_of_files
 from tensorlake.dataset.query.assignment import delete
 from tensorlake.dataset.query.run import NO_LIMITS, QueryLimitError, engine_errors, run_tree
 from tensorlake.dataset.write.staging import all_or_nothing, assign_by_selection, extend
@@ -112,6 +113,8 @@ def _update(session: Session, change: tql.ast.Update, params: Mapping[str, Any],
         assignment.name: _values(view, f"value {number}")
         for number, assignment in enumerate(change.assignments)
     }
+    for name, given in values.items():
+        refuse_names_of_files(given, here.schema[name], tensor=name)
     with all_or_nothing(session):
         for name in items_first(values, here.schema):
             now = everything(session).selection
@@ -196,6 +199,10 @@ def insert_rows(
     with counted() as tally:
         for batch in _batches(view, dict(zip(selected, targets, strict=True))):
             _check_limits(limits, time.monotonic() - started, tally.nbytes)
+            schema = everything(session).schema
+            for name, given in batch.items():
+                if name in schema and not isinstance(given, StoredColumn):
+                    refuse_names_of_files(given, schema[name], tensor=name)
             extend(session, batch, call="INSERT")
     is_one = isinstance(query, tql.ast.Query)  # a combined query may have read all rows
     copied = {name for name in selected if name not in view.computed}

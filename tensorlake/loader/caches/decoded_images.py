@@ -3,7 +3,7 @@
     Resize ─► CenterCrop ─► │ Flip ─► ColorJitter ─► Normalize
     kept on disk, raw       │ made again from there: random, or cheap
 
-The pixels of a row are beside the disk tier's packs, 64 rows in a file, after a digest of the
+The pixels of a row are beside the disk tier's packs, after a digest of the
 stored image: one that changes at its row, in another version or branch, is decoded again. Names of
 files have the steps and the decoder's version. If the first step is random, whole images are
 kept, which are a few times as large as their JPEG. Images are never decoded at a reduced scale that
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["DecodedImages"]
 
 DECODER_VERSION: Final = 1  # counted up when pixels of the same steps change
-FILE_ROWS: Final = 64
-ROW_NBYTES: Final = 64 << 20  # of a file, mostly a hole; larger images are not kept
+FILE_NBYTES: Final = 16 << 20  # of adjacent rows; room is made by whole files
+FILE_ROWS: Final = 4096  # at most
+ROW_NBYTES: Final = 64 << 20  # larger images are not kept
 DIGEST_NBYTES: Final = 16
 
 
@@ -85,8 +86,12 @@ class DecodedImages:
         nbytes = DIGEST_NBYTES + int(np.prod(shape)) * dtype.itemsize
         if nbytes > ROW_NBYTES:
             return decoder.decode(sample, placement, epoch=epoch)
-        name = f"decoded/{decoder.tensor}/{halves.steps}/{physical // FILE_ROWS}"
-        start, digest = physical % FILE_ROWS * ROW_NBYTES, xxh3_128_digest(sample.data)
+        # Rows of one size are adjacent. Others are in files of rows up to a power of two: a file
+        # for any size would be mostly a hole, which some systems limit, and copies may fill.
+        room = nbytes if decoder.output_shape else 1 << (nbytes - 1).bit_length()
+        rows = min(FILE_ROWS, max(1, FILE_NBYTES // room))
+        name = f"decoded/{decoder.tensor}/{halves.steps}/{room}/{physical // rows}"
+        start, digest = physical % rows * room, xxh3_128_digest(sample.data)
         kept = self.disk.value(name, start, nbytes)
         if kept is not None and kept[:DIGEST_NBYTES] == digest:
             self.counters.add(decoded_hits=1)

@@ -21,7 +21,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tensorlake.loader.caches.disk_folder import DiskFolder, User, key_of, opened_folder
+from tensorlake.loader.caches.disk_folder import (
+    CLAIM_WAIT_S,
+    HUNG_WAIT_S,
+    DiskFolder,
+    User,
+    key_of,
+    opened_folder,
+)
 from tensorlake.loader.caches.spans import Span
 
 if TYPE_CHECKING:
@@ -35,7 +42,6 @@ Fetch = Callable[[Sequence[Range]], Awaitable[list["Buffer"]]]
 Covered = list[tuple[list[Span], Range | None]]
 
 ASIDE_NBYTES: Final = 128 << 10  # more are read in a thread: 0.1 ms of a disk's cache
-CLAIM_WAIT_S: Final = 30.0  # for bytes that another process fetches, before fetching them here too
 FIRST_PAUSE_S: Final = 0.002
 LAST_PAUSE_S: Final = 0.05
 
@@ -50,14 +56,21 @@ class DiskCache:
         self._dataset = key_of(url)
         self._counters = counters
         self._pass, self._began = next(_passes), time.time()
-        self._user = folder.join(self._dataset)
+        self._join()
+
+    def _join(self) -> None:
+        self._user = self._folder.join(self._dataset)
         self._leave = weakref.finalize(self, _leave, self._user)
 
     def begin_pass(self, *, is_whole: bool) -> None:
         """Note that a pass begins, and whether the one before it read everything."""
+        if self._user is not None and not self._user.is_noted:
+            self._leave()
+            self._join()
         if is_whole and self._user is not None:
             self._folder.read_whole(self._user, since=self._began)
         self._pass, self._began = next(_passes), time.time()
+        self._folder.claim_wait_s = CLAIM_WAIT_S
 
     def close(self) -> None:
         """End the use of the folder: its bytes may then be deleted to make room."""
@@ -68,13 +81,16 @@ class DiskCache:
         if self._folder.is_off:
             return await fetch(ranges)
         pack = f"{self._dataset}-{key_of(path)}"
-        pause, deadline = FIRST_PAUSE_S, time.monotonic() + CLAIM_WAIT_S
+        pause, deadline = FIRST_PAUSE_S, time.monotonic() + self._folder.claim_wait_s
         claimed: list[Range] = []
         try:
             while True:
                 parts = await self._on_disk(pack, ranges)
                 gaps = [part.gap for part in parts if part.gap is not None]
-                if not gaps or claimed == gaps or time.monotonic() > deadline:
+                if not gaps or claimed == gaps:
+                    break
+                if time.monotonic() > deadline:  # a stopped process would hold up every read
+                    self._folder.claim_wait_s = HUNG_WAIT_S
                     break
                 self._folder.release(pack, claimed)
                 claimed = gaps if self._folder.claim(pack, gaps) else []

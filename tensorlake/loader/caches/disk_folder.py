@@ -48,14 +48,18 @@ logger = logging.getLogger("tensorlake")
 
 FOLDER: Final = "tensorlake-cache-1"
 SPAN_NBYTES: Final = 1 << 20  # longest: a span is verified whole, whatever part of it is read
-BLOCK_NBYTES: Final = 4096  # of file systems: a span takes whole blocks
+BLOCK_NBYTES: Final = 4096  # of file systems: files take whole blocks
+NEW_PACK_BLOCKS: Final = 2  # of its records, and of its folder
+UNIT_NBYTES: Final = 512  # of st_blocks, by POSIX
 FREE_SHARE: Final = 0.9  # of a disk's free space, if no size is given
 LOCK_WAIT_S: Final = 10.0  # for the ledger, which is held for milliseconds, or for a search
 LOCK_PAUSE_S: Final = 0.001
+CLAIM_WAIT_S: Final = 30.0  # for bytes that another process fetches, before fetching them here too
+HUNG_WAIT_S: Final = 0.1  # likewise, for the rest of a pass in which another process hung
 RESCAN_S: Final = 10.0  # after a search for room that found none
 PACK_BITS: Final = 27  # of a lock's place; 36 more are the offset in the pack
 OFFSET_BITS: Final = 36
-FULL_DISK: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+FULL_DISK: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _TOTAL: Final = struct.Struct("<QQ")
 
 
@@ -66,6 +70,11 @@ class User:
     file: int
     path: Path
     process: int
+
+    @property
+    def is_noted(self) -> bool:
+        """Whether other processes see it: the folder may have been deleted since."""
+        return self.path.exists()
 
     def leave(self) -> None:
         """End the use; in a forked child the parent's goes on."""
@@ -81,12 +90,14 @@ class DiskFolder:
     Attributes:
         capacity: Maximum bytes of all processes together.
         is_off: Whether the disk failed: nothing is read or written any more.
+        claim_wait_s: How long a read waits for bytes that another process fetches.
     """
 
     def __init__(self, path: Path, capacity: int | None) -> None:
         self.path = path
         self.capacity = capacity or 0
         self.is_off = False
+        self.claim_wait_s = CLAIM_WAIT_S
         self._is_full = False  # the disk, not only this folder
         self._lock = ForkLock()  # of the next; the ledger has its own, held while it waits
         self._packs: dict[str, PackSpans] = {}
@@ -94,12 +105,9 @@ class DiskFolder:
         self._scan_again = 0.0
         self._claims = -1  # never closed: that would end all claims of the process
         try:
-            for name in ("users", "packs"):
-                (path / name).mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._claims = _opened(path / "claims")
             with self._locked() as ledger:
                 if not self._live_users():
-                    self._write_total(ledger, sum(nbytes for _, nbytes, _ in self._stored()))
+                    self._write_total(ledger, self._counted())
                 if capacity is None:
                     disk = os.statvfs(path)
                     free = disk.f_bavail * disk.f_frsize
@@ -120,15 +128,20 @@ class DiskFolder:
             return 0
 
     def fail(self, error: OSError) -> None:
-        """Turn the tier off, or stop filling it where the disk is full; log this once."""
-        is_full = error.errno in FULL_DISK
+        """Turn the tier off, or stop filling it where the disk takes no more; log this once."""
+        is_full = error.errno in FULL_DISK or error.errno == errno.EFBIG
         if self.is_off or (is_full and self._is_full):
             return
         self.is_off, self._is_full = not is_full, True
+        what = "failed, and is not used"
+        if is_full:
+            what = "is on a full disk, and keeps nothing more"
+        if error.errno == errno.EFBIG:  # a limit of the process, or of the file system
+            what = "must not have files as large as the dataset's (ulimit -f), and keeps no more"
         logger.warning(
             "the cache folder %s %s (%s); reading continues from the store",
             self.path.parent,
-            "is on a full disk, and keeps nothing more" if is_full else "failed, and is not used",
+            what,
             error,
         )
 
@@ -221,28 +234,51 @@ class DiskFolder:
         """Write bytes of a pack if there is room; return whether they were written."""
         view = memoryview(data).cast("B")
         borders = range(0, len(view), SPAN_NBYTES)
-        needed = sum(_on_disk(min(SPAN_NBYTES, len(view) - at)) for at in borders)
-        if self._is_full or not len(view) or not self._reserve(needed):
+        if self._is_full or not len(view):
             return False
-        path = self._file(pack, "data")
-        path.parent.mkdir(exist_ok=True, mode=0o700)
-        file = _opened(path)
-        records: list[bytes] = []
+        needed = self._needed(pack, start, start + len(view)) + RECORD_NBYTES * len(borders)
+        if not self._reserve(needed):
+            return False
+        spans: list[Span] = []
         try:
-            for at in borders:
-                part = view[at : at + SPAN_NBYTES]
-                done = 0
-                while done < len(part):
-                    done += os.pwrite(file, part[done:], start + at + done)
-                first = start + at
-                records.append(record_of(Span(first, first + len(part), xxh3_64_intdigest(part))))
+            path = self._file(pack, "data")
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            file = _opened(path)
+            try:
+                for at in borders:
+                    part = view[at : at + SPAN_NBYTES]
+                    done = 0
+                    while done < len(part):
+                        done += os.pwrite(file, part[done:], start + at + done)
+                    first = start + at
+                    spans.append(Span(first, first + len(part), xxh3_64_intdigest(part)))
+            finally:
+                os.close(file)
+            self._record(pack, b"".join(map(record_of, spans)))
+        except FileNotFoundError:  # the folder is being deleted
+            self._give_back(needed)
+            return False
         except OSError:
             self._give_back(needed)
             raise
-        finally:
-            os.close(file)
-        self._record(pack, b"".join(records))
+        with self._lock:
+            known = self._packs.setdefault(pack, PackSpans())
+            for span in spans:
+                known.add(span)
         return True
+
+    def _needed(self, pack: str, start: int, stop: int) -> int:
+        """Return the bytes that a range takes on disk, at most; neighbours may share its blocks."""
+        first, last = start // BLOCK_NBYTES, (stop - 1) // BLOCK_NBYTES
+        with self._lock:
+            before, after = self._packs.get(pack, PackSpans()).around(start, stop)
+            is_first = not (before or after)
+        if before is not None and (before.stop - 1) // BLOCK_NBYTES >= first:
+            first += 1
+        if after is not None and after.start // BLOCK_NBYTES <= last:
+            last -= 1
+        others = NEW_PACK_BLOCKS if is_first else 0
+        return (max(0, last + 1 - first) + others) * BLOCK_NBYTES
 
     def forget(self, pack: str) -> None:
         """Delete what is kept of a pack, because its bytes were damaged when they came."""
@@ -286,7 +322,7 @@ class DiskFolder:
             OSError: Another process holds it for too long, or the disk failed.
         """
         with self._turn:
-            ledger = _opened(self.path / "ledger")
+            ledger = self._ledger()
             try:
                 deadline = time.monotonic() + LOCK_WAIT_S
                 while not _flock(ledger):
@@ -297,13 +333,29 @@ class DiskFolder:
             finally:
                 os.close(ledger)
 
+    def _ledger(self) -> int:
+        """Open the ledger, in a new folder if there is none: somebody may delete it at any time."""
+        path = self.path / "ledger"
+        with suppress(FileNotFoundError):
+            if self._claims >= 0:
+                return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        for name in ("users", "packs"):
+            (self.path / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+        claims = _opened(self.path / "claims")
+        if self._claims < 0:
+            self._claims = claims
+        else:  # under the same number, which other threads use
+            os.dup2(claims, self._claims, inheritable=False)
+            os.close(claims)
+        return _opened(path)
+
     def _total(self, ledger: int) -> int:
         data = os.pread(ledger, _TOTAL.size, 0)
         if len(data) == _TOTAL.size:
             total, check = _TOTAL.unpack(data)
             if check == xxh3_64_intdigest(data[:8]):
                 return total
-        return sum(nbytes for _, nbytes, _ in self._stored())  # new, or damaged
+        return self._counted()  # new, or damaged
 
     def _write_total(self, ledger: int, total: int) -> None:
         head = struct.pack("<Q", max(0, total))
@@ -373,7 +425,13 @@ class DiskFolder:
                 key, _, kind = entry.name.partition(".")
                 if kind == "data":
                     stat = entry.stat()
-                    yield key, stat.st_blocks * 512, stat.st_mtime
+                    records = _on_disk(self._file(key, "spans"))
+                    yield key, stat.st_blocks * UNIT_NBYTES + records, stat.st_mtime
+
+    def _counted(self) -> int:
+        """Return the bytes that all files take on disk, and the folders that they are in."""
+        folders = sum(_on_disk(one) for one in os.scandir(self.path / "packs"))
+        return folders + sum(nbytes for _, nbytes, _ in self._stored())
 
     def _delete(self, pack: str) -> None:
         for kind in ("spans", "data"):
@@ -419,8 +477,10 @@ def _place_of(pack: str, start: int) -> int:
     return (number << OFFSET_BITS) + (start & ((1 << OFFSET_BITS) - 1))
 
 
-def _on_disk(nbytes: int) -> int:
-    return -(-nbytes // BLOCK_NBYTES) * BLOCK_NBYTES + RECORD_NBYTES
+def _on_disk(path: str | os.PathLike[str]) -> int:
+    with suppress(FileNotFoundError):
+        return os.stat(path).st_blocks * UNIT_NBYTES
+    return 0
 
 
 def _opened(path: Path) -> int:

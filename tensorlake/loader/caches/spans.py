@@ -15,7 +15,7 @@ of a span whenever its bytes are. Later records of a start replace earlier ones.
 from __future__ import annotations
 
 import struct
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,6 +86,12 @@ class PackSpans:
         """Remove all spans: their bytes are gone."""
         self.starts.clear()
         self.spans.clear()
+
+    def around(self, start: int, stop: int) -> tuple[Span | None, Span | None]:
+        """Return the last span that begins up to a start, and the first from a stop on."""
+        at, end = bisect_right(self.starts, start), bisect_left(self.starts, stop)
+        before = self.spans[self.starts[at - 1]] if at else None
+        return before, self.spans[self.starts[end]] if end < len(self.starts) else None
 
     def read_new(self, path: Path) -> None:
         """Read the records that were appended since the last call, of any process.

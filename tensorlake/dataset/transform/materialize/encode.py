@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
     from tensorlake.types import Column, SampleType
 
-__all__ = ["Encoder", "Piece"]
+__all__ = ["Encoder", "NullError", "Piece"]
 
 Int64Array = npt.NDArray[np.int64]
 Placements = list["decode.Placement | None"]
@@ -51,6 +51,18 @@ PIECE_NBYTES = 16 << 20
 
 THREADS_MAX = 16
 CALL = "materialize()"
+
+
+class NullError(Exception):
+    """A row is NULL in a column that does not allow it in the copy, as its source did not once.
+
+    Attributes:
+        column: The column of the view.
+    """
+
+    def __init__(self, column: str, row: int, url: str) -> None:
+        super().__init__(f"row {row} of {url!r} is NULL in {column!r}")
+        self.column = column
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +117,15 @@ class Encoder:
         """Make some rows."""
         view = self.view
         stored = {name: view.stored_column(name, positions) for name in view.selection.columns}
+        rows = view.selection.row_numbers(positions)
+        for name, one in stored.items():
+            valid = one.column.valid
+            if valid is not None and not valid.all() and not self.types[name].nullable:
+                raise NullError(name, int(rows[np.argmin(valid)]), view.url)
         stamps = stamps_of(
             {name: (one.sample_type, one.column) for name, one in stored.items()}, len(positions)
         )
         read_nbytes = sum(_nbytes(one.column) for one in stored.values())
-        rows = view.selection.row_numbers(positions)
         columns: dict[str, Any] = {
             name: one.take(positions).present() for name, one in view.computed.items()
         }

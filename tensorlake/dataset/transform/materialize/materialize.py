@@ -133,9 +133,9 @@ def _advise(error: InvalidInputError, makings: Mapping[str, Making]) -> None:
     if making is None:
         return
     name, kind = making.name, type(making.type).__name__
-    if making.source.nullable and not making.type.nullable:
+    if making.function is not None and not making.type.nullable:
         error.add_note(
-            f"to allow NULL, give its type nullable=True: encode={{{name!r}:"
+            f"if it returns None for NULL, give its type nullable=True: encode={{{name!r}:"
             f" tl.{kind}(…, nullable=True)}}"
         )
     is_pixels = isinstance(making.type, Array) and isinstance(making.source, Image)

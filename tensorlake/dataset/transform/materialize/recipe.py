@@ -6,7 +6,7 @@
     encode={"image": ([Resize(512)], tl.Image("jpeg"))}       the same, encoded by a type
     encode={"text": (tokenize, tl.Array("int32", (None,)))}   a function of a value
 
-Tensors ``of=`` an image that is scaled or cut are moved with it, as a loader moves them.
+NULL stays NULL: where the column allows it, so does the type. Tensors ``of=`` an image that is scaled or cut are moved with it, as a loader moves them.
 
 The recipe is kept with the copy as JSON, so that ``refresh_copy`` can follow it. It has the names
 and digests of functions, never the functions: data must not decide what code runs.
@@ -143,6 +143,10 @@ class Making:
             )
         return cls(name, source, from_json(value["type"]), steps, function)
 
+    def allowing_null(self) -> Making:
+        """Return it with a type that allows NULL."""
+        return replace(self, type=replace(self.type, nullable=True))
+
 
 def parse_encode(view: RowSet, encode: Mapping[str, Any]) -> dict[str, Making]:
     """Check what a user gave as ``encode=``, before anything is written.
@@ -162,6 +166,9 @@ def parse_encode(view: RowSet, encode: Mapping[str, Any]) -> dict[str, Making]:
         if name not in view.selection.columns:
             raise unknown_column(name, view.selection.columns)
     makings = {name: _making(name, schema[name], one) for name, one in encode.items()}
+    for name, making in makings.items():
+        if making.source.nullable:  # NULL stays NULL, by whatever rows are made
+            makings[name] = making.allowing_null()
     for name, making in makings.items():
         if making.moves or making.scales or making.function is not None:
             _check_annotations(schema, making, annotations_of(schema, name))
@@ -231,7 +238,7 @@ def _with_steps(name: str, source: SampleType, given: Any, declared: SampleType 
     if declared is None:
         decoder = _decoder(name, source, steps)
         shape = decoder.output_shape or (None, None, source.shape[-1])
-        declared = Array(decoder.output_dtype, shape, nullable=source.nullable)
+        declared = Array(decoder.output_dtype, shape)
     elif isinstance(declared, Image) and declared.max_side is not None:
         raise InvalidInputError(
             f"encode of {name!r} has decode steps, which decide the size, and max_side="

@@ -40,7 +40,7 @@ from tensorlake.dataset.transform.map.items import (
     rows_named,
     version_text,
 )
-from tensorlake.dataset.transform.materialize.encode import Encoder
+from tensorlake.dataset.transform.materialize.encode import Encoder, NullError
 from tensorlake.dataset.transform.materialize.recipe import Making, annotations_of
 from tensorlake.dataset.write import schema as schema_changes
 from tensorlake.dataset.write.staging import all_or_nothing
@@ -48,6 +48,7 @@ from tensorlake.errors import (
     CorruptionError,
     InvalidInputError,
     InvalidStateError,
+    MissingTensorError,
     NotFoundError,
     QueryError,
     UncommittedChangesError,
@@ -149,8 +150,11 @@ class Recipe:
 
 def record_recipe(session: Session, view: RowSet, makings: Mapping[str, Making]) -> None:
     """Stage how a copy is made."""
-    text = Recipe.of(view, makings).to_json().encode()
-    columns = {"recipe": EncodedColumn([text])}
+    _record(session, Recipe.of(view, makings))
+
+
+def _record(session: Session, recipe: Recipe) -> None:
+    columns = {"recipe": EncodedColumn([recipe.to_json().encode()])}
     session.stage_group(RECIPE, RECIPE_KIND, columns, types={"recipe": Text()})
 
 
@@ -316,23 +320,46 @@ def _brought(
     names = _names(session, recipe, view, known)
     makings = _makings(recipe, view, names, functions)
     here = everything(session).schema
+    for name, tensor in names.items():
+        if name in makings and here[tensor].nullable:
+            makings[name] = makings[name].allowing_null()
     types = {name: making.type for name, making in makings.items()}
     types |= {name: here[tensor] for name, tensor in names.items()}
     view = view.with_columns([*dict.fromkeys((*names, *makings))])
-    key = None
+    key, has_moved = None, view.url != recipe.url
     with session.lock, all_or_nothing(session):
         _follow_types(session, view, makings, names)
         encoder = Encoder(view, makings, types)
-        report, key = bring(session, ledger, encoder, names, on_conflict=on_conflict)
-    if key is None:
+        try:
+            report, key = bring(session, ledger, encoder, names, on_conflict=on_conflict)
+        except NullError as error:
+            raise _unsettled(session, str(error), names[error.column]) from error
+        except MissingTensorError as error:
+            tensor = str(error.facts["tensor"])
+            reason = f"new rows of {view.url!r} have no value for {tensor!r}, which it alone has"
+            raise _unsettled(session, reason, tensor) from error
+        if has_moved:
+            _record(session, replace(recipe, url=view.url))
+    if key is None and not has_moved:
         session.discard()
     else:
         message = f"copy: {_changes(report)} from {view.url} {view.version}"
+        if key is None:
+            message = f"copy: follows {view.url}"
         before = session.committed.version
         session.commit(CommitRequest(message=message[:MESSAGE_CHARACTERS], key=key))
         report.commits += [session.committed.version] * (session.committed.version != before)
     report.version = session.committed.version
     return report
+
+
+def _unsettled(session: Session, reason: str, tensor: str) -> InvalidStateError:
+    return InvalidStateError(
+        f"the copy {session.store.url!r} cannot follow: {reason}, and {tensor!r} does not allow NULL"
+        f"\nnothing was changed; copy.alter_tensor({tensor!r}, nullable=True), commit,"
+        " refresh_copy()",
+        tensor=tensor,
+    )
 
 
 def _names(session: Session, recipe: Recipe, view: RowSet, known: KnownSource) -> dict[str, str]:

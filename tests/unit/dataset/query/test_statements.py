@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import tensorlake as tl
 
@@ -122,3 +123,34 @@ def test_what_is_wrong_with_a_statement_is_said_in_its_own_words(ds, statement, 
 
     assert "extend()" not in str(caught.value)
     assert not ds.has_changes
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE this SET {column} = name",
+        "UPDATE this SET {column} = $path",
+        "INSERT INTO this (name, {column}) SELECT 'b', name",
+        "INSERT INTO this (name, {column}) SELECT 'b', $path",
+    ],
+)
+@pytest.mark.parametrize("column", ["image", "mask"])
+def test_texts_of_rows_never_name_files_to_read(statement, column, request, tmp_path):
+    path = str(tmp_path / "secret.png")
+    Image.new("L", (4, 4)).save(path)
+    schema = {
+        "name": "text",
+        "image": tl.Image("png", nullable=True),
+        "mask": tl.SegmentMask(nullable=True),
+    }
+    ds = tl.create(f"memory://{request.node.name}", schema)
+    ds.append({"name": path, "image": None, "mask": None})
+    ds.commit("names")
+    text = statement.format(column=column)
+    given = {"path": path} if "$path" in text else {}
+
+    with pytest.raises(tl.InvalidInputError, match="name of a local file"):
+        ds.execute(text, **given)
+
+    assert ds[0][column] is None
+    assert len(ds) == 1

@@ -5,9 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import tensorlake as tl
 from tensorlake.errors import (
@@ -343,3 +345,45 @@ def test_a_copy_that_is_killed_has_no_rows_and_is_made_by_the_same_call(tmp_path
     assert len(tl.open(target)) == 0
     copy = ds[:].materialize(target, encode={"x": (lambda x: x, "int64")})
     assert copy["x"][:].tolist() == list(range(300))
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "made"),
+    [
+        (tl.Image("png", nullable=True), pixels(8, 8), tl.Image("png", max_side=5)),
+        (tl.Image("png", nullable=True), pixels(8, 8), ([tl.decode.Resize(4)], tl.Image("png"))),
+        (tl.Text(nullable=True), "ab", (len, "int64")),
+    ],
+    ids=["type", "steps", "function"],
+)
+def test_null_stays_null_whatever_the_type_says(kind, given, made, url):
+    ds = tl.create(f"{url}-of", {"a": kind})
+    ds.extend({"a": [given, None]})
+    ds.commit()
+
+    copy = ds[:].materialize(url, encode={"a": made})
+
+    assert copy.schema["a"].nullable
+    assert copy[1]["a"] is None
+    assert copy[0]["a"] is not None
+    ds.append({"a": None})
+    ds.commit()
+    assert copy.refresh_copy(functions={"a": len} if isinstance(given, str) else None).added == 1
+
+
+def test_text_is_not_taken_for_the_path_of_a_file(url, tmp_path):
+    Image.new("RGB", (4, 4)).save(tmp_path / "secret.png")
+    ds = tl.create(f"{url}-of", {"t": tl.Text()})
+    ds.append({"t": str(tmp_path / "secret.png")})
+    ds.commit()
+
+    with pytest.raises(InvalidInputError, match="name of a local file") as error:
+        ds[:].materialize(url, encode={"t": tl.Image("png")})
+
+    assert "(lambda name: pathlib.Path(name), tl.Image(…))" in str(error.value)
+    assert not tl.exists(url)
+    other = tl.create(f"{url}-rows", {"t": tl.Image("png")})
+    with pytest.raises(InvalidInputError, match="name of a local file"):
+        other.extend(ds[:])
+    copy = ds[:].materialize(url, encode={"t": (lambda name: Path(name), tl.Image("png"))})
+    assert copy["t"][0].shape == (4, 4, 3)

@@ -28,8 +28,11 @@ def images(url):
 def test_a_call_that_fails_leaves_nothing_and_names_the_argument(tmp_path):
     view, url = images("memory://made-nothing"), tmp_path / "made"
 
-    with pytest.raises(tl.DTypeMismatchError, match=r"tl\.Image\(…, nullable=True\)"):
-        view.materialize(url, encode={"image": tl.Image("png")})
+    def nothing(x):
+        return None
+
+    with pytest.raises(tl.DTypeMismatchError, match=r"tl\.Scalar\(…, nullable=True\)"):
+        view.materialize(url, encode={"x": (nothing, "int64")})
 
     assert not [path for path in url.rglob("*") if path.is_file()]
     made = view.materialize(url, encode={"image": tl.Image("png", nullable=True)})
@@ -39,11 +42,11 @@ def test_a_call_that_fails_leaves_nothing_and_names_the_argument(tmp_path):
 def test_a_call_that_fails_removes_no_dataset_of_others(tmp_path):
     view = images("memory://made-by-others")
     url = tmp_path / "made"
-    schema = {"image": tl.Image("png"), "x": "int64"}
+    schema = {"image": tl.Image("png", nullable=True), "x": "int64"}
     tl.create(url, schema).close()
 
     with pytest.raises(tl.DTypeMismatchError):
-        view.materialize(url, encode={"image": tl.Image("png")})
+        view.materialize(url, encode={"x": (lambda x: None, "int64")})
 
     assert tl.exists(url)
 

@@ -262,18 +262,45 @@ def test_a_column_that_the_source_dropped_is_an_error_that_changes_nothing(sourc
     assert copy["x"][:].tolist() == [9, 1, 2, 3]
 
 
-def test_null_at_the_source_is_an_error_until_the_copy_takes_it(source, url):
-    copy = source[:].materialize(url, encode={})
+@pytest.mark.parametrize("made", [False, True])
+def test_null_at_the_source_is_an_error_until_the_copy_takes_it(source, url, made):
+    given = {"functions": {"y": doubled}} if made else {}
+    copy = source[:].materialize(url, encode={"y": (doubled, "int64")} if made else {})
+    copy.rename_tensor("y", "height")
+    copy.commit()
     source.alter_tensor("y", nullable=True)
-    source["y"][0] = None
+    source["y"][2] = None
     source.commit()
 
-    with pytest.raises(InvalidInputError, match="NULL"):
+    with pytest.raises(InvalidStateError, match=r"row 2 of .* is NULL in 'y'") as error:
+        copy.refresh_copy(**given)
+    assert str(error.value).splitlines()[-1].endswith(
+        "copy.alter_tensor('height', nullable=True), commit, refresh_copy()"
+    )
+    assert not copy.has_changes
+    copy.alter_tensor("height", nullable=True)
+    copy.commit()
+    copy.refresh_copy(**given)
+    assert copy[2]["height"] is None
+
+
+def test_a_column_that_the_copy_alone_has_must_allow_null_for_new_rows(source, url):
+    copy = source[:].materialize(url, encode={})
+    copy.add_tensor("mine", "int64", fill=9)
+    copy.commit()
+    source["x"][0] = 5
+    source.commit()
+    assert copy.refresh_copy().updated == 1  # no row is new
+    source.append({"x": 7, "y": 70, "label": None})
+    source.commit()
+
+    with pytest.raises(InvalidStateError, match=r"copy\.alter_tensor\('mine', nullable=True\)"):
         copy.refresh_copy()
-    copy.alter_tensor("y", nullable=True)
+    assert not copy.has_changes
+    copy.alter_tensor("mine", nullable=True)
     copy.commit()
     copy.refresh_copy()
-    assert copy[0]["y"] is None
+    assert [copy[at]["mine"] for at in (0, 4)] == [9, None]
 
 
 def test_a_wider_dtype_at_the_source_is_an_error_until_the_copy_has_it(url):
@@ -307,6 +334,23 @@ def test_a_source_that_is_gone_leaves_the_copy_whole(source, url):
     elsewhere.commit()
     copy.refresh_copy(source=elsewhere.url)
     assert copy["x"][:].tolist() == [5, 1, 2, 3]
+    elsewhere["x"][1] = 6
+    elsewhere.commit()
+    copy.refresh_copy()
+    assert copy["x"][:].tolist() == [5, 6, 2, 3]
+
+
+def test_a_source_that_only_moved_is_followed_from_then_on(source, url):
+    copy = source[:].materialize(url, encode={})
+    tl.copy(source.url, f"{url}-elsewhere")
+    tl.delete(source.url, confirm=source.url)
+
+    for _ in range(2):
+        assert copy.refresh_copy(source=f"{url}-elsewhere").unchanged == 4
+
+    assert copy.version == "main@2"
+    assert next(iter(copy.log())).message == f"copy: follows {url}-elsewhere"
+    assert copy.refresh_copy().unchanged == 4
 
 
 def test_another_dataset_in_the_place_of_the_source_is_refused(source, url):

@@ -25,8 +25,8 @@ def pictures(*, channels: int = 3, differ: bool = False) -> list[np.ndarray]:
     return [rng.integers(0, 255, shape, np.uint8) for shape in shapes]
 
 
-def dataset(images: list[np.ndarray], mode: Any = None) -> tl.Dataset:
-    ds = tl.create(f"memory://decoded-{next(NUMBER)}", {"image": tl.Image("png", mode)})
+def dataset(images: list[np.ndarray], mode: Any = None, url: Any = None) -> tl.Dataset:
+    ds = tl.create(url or f"memory://decoded-{next(NUMBER)}", {"image": tl.Image("png", mode)})
     ds.extend({"image": images})
     ds.commit("images")
     return ds
@@ -160,3 +160,16 @@ def test_a_loader_explains_what_its_folder_is_for(tmp_path: Path) -> None:
 
     assert "is not used: the dataset is local" in unused
     assert "1 GB of disk for decoded images in" in used
+
+
+@pytest.mark.parametrize("differ", [False, True])
+def test_files_are_not_much_larger_than_the_pixels(differ: bool, tmp_path: Path) -> None:
+    steps = [decode.Flip()] if differ else [decode.Resize(32, 32), decode.Flip()]
+    given: Any = {"decode": {"image": steps}, "collate": {"image": "list"} if differ else {}}
+    with dataset(pictures(differ=differ), url=tmp_path / "local") as ds:
+        found, stats = epochs(ds, **given, cache_dir=tmp_path / "nvme", cache_decoded=True)
+
+    pixels = sum(image.nbytes for image in found[:ROWS])
+    files = sum(path.stat().st_size for path in tmp_path.rglob("nvme/**/*.data"))
+    assert stats.decoded_hits == ROWS
+    assert pixels < files < (4 if differ else 1.01) * pixels

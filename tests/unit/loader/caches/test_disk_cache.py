@@ -7,6 +7,9 @@ import errno
 import logging
 import os
 import random
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorlake.loader.caches.disk_cache import DiskTier
-from tensorlake.loader.caches.disk_folder import opened_folder
+from tensorlake.loader.caches.disk_folder import CLAIM_WAIT_S, HUNG_WAIT_S, opened_folder
 from tensorlake.loader.caches.spans import RECORD_NBYTES, PackSpans, Span, record_of
 from tensorlake.loader.runtime.counters import Counters
 from tests.support.examples import examples
@@ -253,3 +256,62 @@ def test_records_are_read_past_damage(
 
     assert [known.spans[one.start] for one in good[:2]] == good[:2]
     assert (20 in known.spans) == (cut == RECORD_NBYTES)
+
+
+@pytest.mark.parametrize("what", ["cache", "cache/tensorlake-cache-1", "cache/tensorlake-cache-1/*"])
+def test_a_folder_that_was_deleted_is_made_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, what: str
+) -> None:
+    running = Reads(tmp_path / "cache")
+    assert running.read([(0, 1_000)])
+    for path in tmp_path.glob(what):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    fresh = Reads(tmp_path / "cache")
+    for reads in (running, fresh):
+        reads.tier.begin_pass(is_whole=False)
+        assert reads.read([(0, 1_000)])
+        assert reads.read([(5_000, 9_000)])
+
+    assert (len(running.fetched), fresh.fetched) == (3, [])
+    assert len(os.listdir(tmp_path / "cache" / "tensorlake-cache-1" / "users")) == 2
+    assert caplog.records == []
+
+
+def test_all_that_the_folder_takes_is_counted(folder: Path) -> None:
+    tier = DiskTier(folder, 100_000, Counters())
+    for at in range(2_000):  # rows of 200 bytes, in files of 100
+        tier.of("memory://a").keep_value(f"decoded/{at // 100}", at % 100 * 200, bytes(200))
+
+    packs = folder / "tensorlake-cache-1" / "packs"
+    on_disk = sum(path.stat().st_blocks * 512 for path in packs.rglob("*"))
+
+    assert on_disk <= 100_000
+    assert len(files(folder, "data")) >= 3
+    assert tier.counts()["disk_cache_nbytes"] <= 100_000
+
+
+def test_a_peer_that_hangs_is_waited_for_once(folder: Path) -> None:
+    reads = Reads(folder)
+    disk = opened_folder(folder, None)
+    script = (
+        "import sys; from tensorlake.loader.caches.disk_folder import key_of, opened_folder\n"
+        "pack = key_of('s3://a') + '-' + key_of('packs/1')\n"
+        f"assert opened_folder({str(folder)!r}, None).claim(pack, [(0, 3_000_000)])\n"
+        "print(flush=True); sys.stdin.read()"
+    )
+    peer = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with peer:
+        assert peer.stdout is not None
+        peer.stdout.readline()
+        disk.claim_wait_s = 0.2
+        assert reads.read([(0, 1_000)])
+        after_one = disk.claim_wait_s
+        assert reads.read([(1_000, 2_000)])
+        reads.tier.begin_pass(is_whole=True)
+        peer.kill()
+
+    assert after_one == HUNG_WAIT_S
+    assert disk.claim_wait_s == CLAIM_WAIT_S

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+from PIL import Image
 
 from tests.unit.server.written import Written, columns, send
 
@@ -140,3 +141,17 @@ def test_tags_need_a_scope_for_the_whole_dataset_and_something_to_name(written: 
     assert (alone.status_code, alone.json()["code"]) == (400, "invalid-input")
     assert written.notes.version == "main@1"
     assert not written.notes.tags
+
+
+def test_an_insert_reads_no_file_of_the_server(written: Written, tmp_path: Path) -> None:
+    Image.new("L", (4, 4)).save(tmp_path / "secret.png")
+    column = {"op": "add_tensor", "tensor": "photo", "type": {"kind": "image", "codec": "png"}}
+    column["type"]["nullable"] = True
+    text = f"SELECT 5, '{tmp_path / 'secret.png'}'"
+    operation = {"op": "insert", "tql": text, "columns": ["x", "photo"]}
+
+    answer = send(written.client("write:notes"), column, operation)
+
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid-input"), answer.text
+    assert "name of a local file" in answer.text
+    assert written.notes.version == "main@1"
