@@ -258,7 +258,9 @@ def test_records_are_read_past_damage(
     assert (20 in known.spans) == (cut == RECORD_NBYTES)
 
 
-@pytest.mark.parametrize("what", ["cache", "cache/tensorlake-cache-1", "cache/tensorlake-cache-1/*"])
+@pytest.mark.parametrize(
+    "what", ["cache", "cache/tensorlake-cache-1", "cache/tensorlake-cache-1/*"]
+)
 def test_a_folder_that_was_deleted_is_made_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, what: str
 ) -> None:
