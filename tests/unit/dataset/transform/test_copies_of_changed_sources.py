@@ -1,4 +1,4 @@
-"""``refresh_copy`` of a source whose columns changed, or that is elsewhere: errors that settle it."""
+"""``refresh_copy`` of a source whose columns changed, or that is elsewhere."""
 
 from __future__ import annotations
 

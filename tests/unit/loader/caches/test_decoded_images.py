@@ -163,7 +163,7 @@ def test_a_loader_explains_what_its_folder_is_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("differ", [False, True])
-def test_files_are_not_much_larger_than_the_pixels(differ: bool, tmp_path: Path) -> None:
+def test_files_are_not_much_larger_than_the_pixels(differ: Any, tmp_path: Path) -> None:
     steps = [decode.Flip()] if differ else [decode.Resize(32, 32), decode.Flip()]
     given: Any = {"decode": {"image": steps}, "collate": {"image": "list"} if differ else {}}
     with dataset(pictures(differ=differ), url=tmp_path / "local") as ds:
