@@ -479,7 +479,7 @@ def _place_of(pack: str, start: int) -> int:
 
 def _on_disk(path: str | os.PathLike[str]) -> int:
     with suppress(FileNotFoundError):
-        return os.stat(path).st_blocks * UNIT_NBYTES
+        return Path(path).stat().st_blocks * UNIT_NBYTES
     return 0
 
 

@@ -6,7 +6,8 @@
     encode={"image": ([Resize(512)], tl.Image("jpeg"))}       the same, encoded by a type
     encode={"text": (tokenize, tl.Array("int32", (None,)))}   a function of a value
 
-NULL stays NULL: where the column allows it, so does the type. Tensors ``of=`` an image that is scaled or cut are moved with it, as a loader moves them.
+NULL stays NULL: where the column allows it, so does the type. Tensors ``of=`` an image that is
+scaled or cut are moved with it, as a loader moves them.
 
 The recipe is kept with the copy as JSON, so that ``refresh_copy`` can follow it. It has the names
 and digests of functions, never the functions: data must not decide what code runs.

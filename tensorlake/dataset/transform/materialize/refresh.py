@@ -355,8 +355,8 @@ def _brought(
 
 def _unsettled(session: Session, reason: str, tensor: str) -> InvalidStateError:
     return InvalidStateError(
-        f"the copy {session.store.url!r} cannot follow: {reason}, and {tensor!r} does not allow NULL"
-        f"\nnothing was changed; copy.alter_tensor({tensor!r}, nullable=True), commit,"
+        f"the copy {session.store.url!r} cannot follow: {reason}, and {tensor!r} does not"
+        f" allow NULL\nnothing was changed; copy.alter_tensor({tensor!r}, nullable=True), commit,"
         " refresh_copy()",
         tensor=tensor,
     )
