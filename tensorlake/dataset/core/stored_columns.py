@@ -8,7 +8,7 @@ again. Otherwise they are converted and checked by the new type like other value
     boxes            the four numbers become those of the other format
     samples in tiles whole images and arrays, as only types with the same tiles can copy them
     links            the files that they name where the new type has files; links stay links
-    texts            never names of files: whoever wrote a row would choose which one is read
+    texts            never names of files: the author of a row could read any local file
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ def refuse_names_of_files(
         if (text := _first_text(sample)) is not None:
             raise InvalidInputError(
                 f"row {row}: {tensor!r} is {wanted.describe()}, which takes the text"
-                f" {shown(text)} for the name of a local file, and whoever wrote the row would"
-                " choose which one is read\nif you trust the rows, convert their texts in Python:"
+                f" {shown(text)} for the name of a local file; the author of the row could read any"
+                "\nfor rows that you trust, convert the texts in Python:"
                 f" view.materialize(url, encode={{{tensor!r}: (lambda name: pathlib.Path(name),"
                 f" tl.{type(wanted).__name__}(…))}})",
                 tensor=tensor,

@@ -334,7 +334,7 @@ class DiskFolder:
                 os.close(ledger)
 
     def _ledger(self) -> int:
-        """Open the ledger, in a new folder if there is none: somebody may delete it at any time."""
+        """Open the ledger, in a new folder if it has been deleted."""
         path = self.path / "ledger"
         with suppress(FileNotFoundError):
             if self._claims >= 0:
