@@ -26,6 +26,7 @@ from tensorlake.storage.concurrency.request_limit import Flight
 from tensorlake.storage.concurrency.retry import RetryPolicy, Surroundings, retry
 from tensorlake.storage.concurrency.runtime import gather_bounded, run
 from tensorlake.storage.concurrency.single_flight import SingleFlight
+from tensorlake.storage.concurrency.tracing import Traced, span
 from tensorlake.storage.files.mappings import Mappings
 from tensorlake.storage.files.temp_files import ScratchFile
 from tensorlake.storage.http.errors import error_of_problem
@@ -74,6 +75,7 @@ __all__ = [
     "StoredObject",
     "Surroundings",
     "Tally",
+    "Traced",
     "UnknownOutcomeError",
     "check_path",
     "counted",
@@ -99,6 +101,7 @@ __all__ = [
     "runtime",
     "scatter",
     "set_link_credentials",
+    "span",
     "split_url",
     "usable_cores",
 ]

@@ -74,6 +74,9 @@ HASHED = "public, max-age=31536000, immutable"  # names of assets hold a hash of
 
 BODY_THREADS = 4  # that parse bodies: each holds the interpreter, or a processor
 
+OWN_SPANS: Any = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
+"""`Guard` traces requests: also those that it refuses, and never a query string."""
+
 NO_REQUEST = {"type": "http", "method": "GET", "path": "", "root_path": "", "headers": []}
 
 PROBLEM: dict[str, Any] = {
@@ -112,6 +115,7 @@ def create_app(settings: Settings) -> FastAPI:
             )
         ],
         responses=PROBLEMS,
+        telemetry=OWN_SPANS,  # of releases that have it; earlier ones take any argument
     )
     tql.parse("WHERE true")  # builds the parser now, not in the first query
     app.state.settings = settings

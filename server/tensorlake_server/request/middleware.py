@@ -32,7 +32,7 @@ import msgspec
 from starlette.datastructures import Headers, MutableHeaders
 
 from tensorlake.format import MAX_ENTRY_NBYTES
-from tensorlake.storage import reading_bases
+from tensorlake.storage import Traced, reading_bases, span
 from tensorlake_server.auth.principal import NOBODY
 from tensorlake_server.http.methods import METHODS, is_head_of_get
 from tensorlake_server.http.problems import CLIENT_GONE, Problem, fault_response, problem_response
@@ -115,19 +115,22 @@ class Guard:
         if self._audit is not None:
             state["audit"] = self._audit
         started = time.perf_counter()
-        try:
-            allowed = reading_bases(self._settings.follow_links)
-            with self._under_way.noted(scope, answered), allowed:
-                await self._pass_on(scope, receive, answered)
-        finally:
-            self._note(scope, answered, time.perf_counter() - started)
+        with span(_method(scope), kind="SERVER", parent=Headers(scope=scope)) as traced:
+            traced.note(request=request_id)
+            try:
+                allowed = reading_bases(self._settings.follow_links)
+                with self._under_way.noted(scope, answered), allowed:
+                    await self._pass_on(scope, receive, answered)
+            finally:
+                self._note(scope, answered, time.perf_counter() - started, traced)
 
-    def _note(self, scope: Scope, answered: _Answered, seconds: float) -> None:
-        """Count a request, and write it to the logs."""
+    def _note(self, scope: Scope, answered: _Answered, seconds: float, traced: Traced) -> None:
+        """Count a request, and write it to the trace and the logs."""
         route = getattr(scope.get("route"), "path", "other")
-        method, nbytes = scope["method"], answered.nbytes
+        method, nbytes = _method(scope), answered.nbytes
         status = CLIENT_GONE if answered.status is None else answered.status
-        self._metrics.note(method if method in METHODS else "other", route, status, seconds, nbytes)
+        self._metrics.note(method, route, status, seconds, nbytes)
+        traced.answer(f"{method} {route}", route, status)
         record = audit_record(scope, status)
         if log.isEnabledFor(logging.INFO):
             timed = {**record, "seconds": round(seconds, 6), "nbytes": nbytes}
@@ -233,6 +236,10 @@ class Guard:
             return min(settings.max_write_nbytes, MAX_ENTRY_NBYTES)
         brings = path.startswith("/v1/") and (path.endswith("/transactions") or "/objects/" in path)
         return settings.max_write_nbytes if brings and settings.write else settings.max_body_nbytes
+
+
+def _method(scope: Scope) -> str:
+    return scope["method"] if scope["method"] in METHODS else "other"
 
 
 class UnderWay:

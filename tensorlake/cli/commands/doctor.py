@@ -64,6 +64,7 @@ EXTRAS = {
     "hf": ("datasets",),
     "tensorboard": ("tensorboard",),
     "metrics": ("prometheus_client", "opentelemetry"),
+    "otel": ("opentelemetry",),
     "s3fs": ("s3fs",),
 }
 DISTRIBUTIONS = {

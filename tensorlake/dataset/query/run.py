@@ -31,7 +31,7 @@ from tensorlake.dataset.query.tables import source_of
 from tensorlake.errors import InvalidInputError, QueryWarning, shown
 from tensorlake.quantities import plural
 from tensorlake.reading import Selection
-from tensorlake.storage import Tally, counted
+from tensorlake.storage import Tally, counted, span
 
 __all__ = [
     "NO_LIMITS",
@@ -135,7 +135,8 @@ def positions_where(
             argument="where",
             actual=condition,
         )
-    with engine_errors(rows.url):
+    with span("query") as traced, engine_errors(rows.url):
+        traced.note(url=rows.url)
         query = tql.ast.Query(where=tql.parse_predicate(condition))
         source, compiled = compiled_query(
             rows, query, params, reaches_out=reaches_out, condition=condition
@@ -178,7 +179,8 @@ def _run(
 ) -> RowSet:
     started_s = time.monotonic()
     parsing = tql.Limits(limits.timeout_s, cancelled=limits.cancelled, started_s=started_s)
-    with engine_errors(view.url):
+    with span("query") as traced, engine_errors(view.url):
+        traced.note(url=view.url)
         rows, asked = _narrowed(view, query, params, parsing, reaches_out=reaches_out)
         source, compiled = compiled_query(
             rows,
@@ -210,6 +212,7 @@ def _run(
                 advice=limits.advice,
                 started_s=started_s,
             )
+        traced.note(nbytes=tally.nbytes, requests=tally.requests)
         if result.rows is None or not isinstance(result.source, SelectionSource):
             return made.of_values(result)
         return made.of_rows(result, result.source, result.rows, is_whole=rows is not view)

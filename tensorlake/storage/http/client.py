@@ -27,6 +27,7 @@ import aiohttp
 from yarl import URL
 
 from tensorlake.storage.concurrency import runtime
+from tensorlake.storage.concurrency.tracing import span, trace_headers
 from tensorlake.storage.http.reads import HttpReads
 from tensorlake.storage.http.types import Answer, AttemptError, check_length, no_answer
 
@@ -146,18 +147,22 @@ class HttpClient:
         """
         netloc = urlsplit(url).netloc
         is_read = method in READS and not request
-        async with self._places[netloc]:
-            whole = None
-            if is_read and netloc not in self._unusual:
-                whole = await self._reads.read(method, url, headers or {}, most_nbytes=most_nbytes)
-            if whole is None:
-                sent = self._sent(method, url, self._timeout_s, headers=headers, **request)
-                async with await sent as answer:
-                    length = 0 if method == "HEAD" else answer.content_length or 0
-                    check_length(length, most_nbytes)
-                    whole = await _whole(answer)
-                if is_read:
-                    self._unusual.add(netloc)
+        with span(f"HTTP {method}", kind="CLIENT", attributes={"server.address": netloc}) as traced:
+            headers = {**(headers or {}), **trace_headers()}
+            async with self._places[netloc]:
+                whole = None
+                if is_read and netloc not in self._unusual:
+                    whole = await self._reads.read(method, url, headers, most_nbytes=most_nbytes)
+                if whole is None:
+                    sent = self._sent(method, url, self._timeout_s, headers=headers, **request)
+                    async with await sent as answer:
+                        length = 0 if method == "HEAD" else answer.content_length or 0
+                        check_length(length, most_nbytes)
+                        whole = await _whole(answer)
+                    if is_read:
+                        self._unusual.add(netloc)
+            if whole.status_code in _TRANSIENT:
+                traced.fail(str(whole.status_code))
         if whole.status_code in _TRANSIENT:
             raise _refused(whole)
         return whole

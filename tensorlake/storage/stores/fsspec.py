@@ -53,6 +53,7 @@ from tensorlake.storage.api.store import (
 )
 from tensorlake.storage.api.urls import public_url
 from tensorlake.storage.concurrency.retry import RetryPolicy, retry
+from tensorlake.storage.concurrency.tracing import span
 
 T = TypeVar("T")
 
@@ -254,7 +255,9 @@ class FsspecStore(Unmapped):
         )
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        with span("store request", kind="CLIENT") as traced:
+            traced.note(store=self.url)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
     def _check_writable(self) -> None:
         if self._protocol not in EXCLUSIVE_CREATE:

@@ -64,6 +64,7 @@ from tensorlake.storage.concurrency.obstore_exit import watched
 from tensorlake.storage.concurrency.request_limit import Flight
 from tensorlake.storage.concurrency.retry import RetryPolicy, retry
 from tensorlake.storage.concurrency.runtime import gather_bounded
+from tensorlake.storage.concurrency.tracing import span
 
 T = TypeVar("T")
 
@@ -138,7 +139,7 @@ class ObjectStore(Unmapped):
             return StoredObject(data, modified)
 
         try:
-            return await self._repeated(fetch)
+            return await self._repeated("get", path, fetch)
         except RequestFailedError as error:
             if error.failure.kind is FailureKind.MISSING:
                 return None
@@ -151,7 +152,7 @@ class ObjectStore(Unmapped):
             return b""
         fetch = partial(obstore.get_range_async, self._client, path, start=start, end=stop)
         try:
-            data = memoryview(await self._repeated(fetch, nbytes=stop - start))
+            data = memoryview(await self._repeated("get", path, fetch, nbytes=stop - start))
         except RequestFailedError as error:
             if error.failure.kind is FailureKind.MISSING:
                 raise missing(path, self.url) from None
@@ -194,7 +195,7 @@ class ObjectStore(Unmapped):
         )
         try:
             found = await self._attempt(
-                fetch, nbytes=nbytes, requests=len(call), timeout_s=_timeout_s(nbytes)
+                "get", path, fetch, nbytes=nbytes, requests=len(call), timeout_s=_timeout_s(nbytes)
             )
         except RequestFailedError as error:
             if error.failure.kind in TRANSIENT:  # the store may be asked again, but not at once
@@ -220,7 +221,7 @@ class ObjectStore(Unmapped):
             obstore.put_async, self._client, path, pieces, mode="create", use_multipart=False
         )
         try:
-            await self._attempt(send, timeout_s=_timeout_s(nbytes))
+            await self._attempt("put", path, send, timeout_s=_timeout_s(nbytes))
             self._last_put = path, time.time_ns()
         except RequestFailedError as error:
             if error.failure.kind is FailureKind.EXISTS:
@@ -243,7 +244,7 @@ class ObjectStore(Unmapped):
         pieces = self._checked_for_write(path, data)
         send = partial(obstore.put_async, self._client, path, pieces, use_multipart=False)
         try:
-            await self._repeated(send, timeout_s=_timeout_s(nbytes_of(pieces)))
+            await self._repeated("put", path, send, timeout_s=_timeout_s(nbytes_of(pieces)))
         except RequestFailedError as error:
             raise self._translated(error, "write", path) from None
 
@@ -259,7 +260,9 @@ class ObjectStore(Unmapped):
     async def head(self, path: str) -> ObjectMeta | None:
         check_path(path)
         try:
-            found = await self._repeated(partial(obstore.head_async, self._client, path))
+            found = await self._repeated(
+                "head", path, partial(obstore.head_async, self._client, path)
+            )
         except RequestFailedError as error:
             if error.failure.kind is FailureKind.MISSING:
                 return None
@@ -289,7 +292,7 @@ class ObjectStore(Unmapped):
 
         while True:
             try:
-                page = await self._repeated(next_page)
+                page = await self._repeated("list", prefix, next_page)
             except RequestFailedError as error:
                 raise self._translated(error, "list", prefix) from None
             for found in page:
@@ -307,7 +310,9 @@ class ObjectStore(Unmapped):
         folder = prefix.removesuffix("/")
         try:
             found = await self._repeated(
-                lambda: obstore.list_with_delimiter_async(self._client, folder or None)
+                "list",
+                prefix,
+                lambda: obstore.list_with_delimiter_async(self._client, folder or None),
             )
         except RequestFailedError as error:
             raise self._translated(error, "list", prefix) from None
@@ -316,7 +321,7 @@ class ObjectStore(Unmapped):
     async def delete(self, path: str) -> None:
         self._checked_for_write(path, b"")
         try:
-            await self._repeated(partial(obstore.delete_async, self._client, path))
+            await self._repeated("delete", path, partial(obstore.delete_async, self._client, path))
         except RequestFailedError as error:
             if error.failure.kind is not FailureKind.MISSING:
                 raise self._translated(error, "delete", path) from None
@@ -346,6 +351,8 @@ class ObjectStore(Unmapped):
 
     async def _repeated(
         self,
+        verb: str,
+        path: str,
         call: Callable[[], Awaitable[T]],
         *,
         nbytes: int = 0,
@@ -353,11 +360,13 @@ class ObjectStore(Unmapped):
     ) -> T:
         """Send a repeatable request; RequestFailedError when no attempt succeeds."""
         limit_s = timeout_s or _timeout_s(nbytes)
-        attempt = partial(self._attempt, call, nbytes=nbytes, timeout_s=limit_s)
+        attempt = partial(self._attempt, verb, path, call, nbytes=nbytes, timeout_s=limit_s)
         return await retry(attempt, policy=self._policy, is_transient=_is_transient)
 
     async def _attempt(
         self,
+        verb: str,
+        path: str,
         call: Callable[[], Awaitable[T]],
         *,
         timeout_s: float,
@@ -365,14 +374,18 @@ class ObjectStore(Unmapped):
         requests: int = 1,
     ) -> T:
         _check_process(self.url)
-        async with self._flight.admit(nbytes, requests=requests):
-            try:
-                async with asyncio.timeout(timeout_s):
-                    return await watched(call())
-            except TimeoutError:
-                failure = Failure(FailureKind.TIMEOUT, f"no answer within {timeout_s:.0f} s")
-            except REPORTED as error:
-                failure = understand(error, secrets=self._connection.secrets)
+        with span(f"store {verb}", kind="CLIENT") as traced:
+            traced.note(store=self.url, path=path, nbytes=nbytes, requests=requests)
+            async with self._flight.admit(nbytes, requests=requests):
+                try:
+                    async with asyncio.timeout(timeout_s):
+                        return await watched(call())
+                except TimeoutError:
+                    failure = Failure(FailureKind.TIMEOUT, f"no answer within {timeout_s:.0f} s")
+                except REPORTED as error:
+                    failure = understand(error, secrets=self._connection.secrets)
+            if failure.kind not in (FailureKind.MISSING, FailureKind.EXISTS):  # answers, too
+                traced.fail(failure.kind.name)
         # Raised outside of the handler: the cause may hold secrets, so it is not even the context.
         raise RequestFailedError(failure)
 
