@@ -15,7 +15,8 @@ from tensorlake.dataset.core.rowset import RowSet, everything, rowset_of, sessio
 from tensorlake.dataset.display.signatures import with_options
 from tensorlake.dataset.display.viewer import check_server_is_installed, check_viewer_is_built
 from tensorlake.dataset.export.arrays.layout import TYPE_ATTRIBUTE
-from tensorlake.dataset.export.files import TYPES_FILE, leads_outside
+from tensorlake.dataset.export.destinations import TYPES_FILES
+from tensorlake.dataset.export.files import leads_outside
 from tensorlake.dataset.export.headers import stage_header
 from tensorlake.dataset.export.lerobot import (
     EpisodeSteps,
@@ -115,7 +116,7 @@ __all__ = [
     "SCHEMA_KEYWORD",
     "SHAPES",
     "SHAPE_FEATURE",
-    "TYPES_FILE",
+    "TYPES_FILES",
     "TYPE_ATTRIBUTE",
     "VALUES",
     "Action",

@@ -28,6 +28,7 @@ from tensorlake.storage.concurrency.runtime import gather_bounded, run
 from tensorlake.storage.concurrency.single_flight import SingleFlight
 from tensorlake.storage.concurrency.tracing import Traced, span
 from tensorlake.storage.files.mappings import Mappings
+from tensorlake.storage.files.rename import exchange_names
 from tensorlake.storage.files.temp_files import ScratchFile
 from tensorlake.storage.http.errors import error_of_problem
 from tensorlake.storage.http.names import name_of_part, part_of_name
@@ -80,6 +81,7 @@ __all__ = [
     "check_path",
     "counted",
     "error_of_problem",
+    "exchange_names",
     "gather_bounded",
     "is_counted",
     "is_lake_url",

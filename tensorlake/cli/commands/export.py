@@ -33,7 +33,7 @@ def export(
     ] = None,
     columns: Columns = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an existing DST.")
+        bool, typer.Option("--overwrite", help="Replace an earlier export of the same format.")
     ] = False,
     about: Annotated[
         Path | None,

@@ -7,6 +7,7 @@ from tensorlake.dataset.export.arrow.dataset import arrow_dataset, to_duckdb
 from tensorlake.dataset.export.arrow.stream import arrow_schema, check_columns, to_arrow, to_reader
 from tensorlake.dataset.export.coco import to_coco
 from tensorlake.dataset.export.croissant import to_croissant
+from tensorlake.dataset.export.destinations import check_outside
 from tensorlake.dataset.export.huggingface import to_hf
 from tensorlake.dataset.export.lerobot import to_lerobot
 from tensorlake.dataset.export.pandas import to_pandas
@@ -24,6 +25,7 @@ __all__ = [
     "arrow_dataset",
     "arrow_schema",
     "check_columns",
+    "check_outside",
     "exporter",
     "to_arrow",
     "to_coco",

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from difflib import get_close_matches
@@ -20,7 +21,8 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, cast
 
 from tensorlake.dataset.export.arrow.stream import arrow_schema
-from tensorlake.dataset.export.files import new_folder, tensor_columns
+from tensorlake.dataset.export.destinations import Form, new_folder
+from tensorlake.dataset.export.files import tensor_columns
 from tensorlake.dataset.export.parquet import to_parquet
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.types import Audio, ClassLabel, Image, SampleType, Video, untiled
@@ -83,6 +85,7 @@ CONTEXT: dict[str, Any] = {
 }
 CONFORMS_TO = ("http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0")
 ROWS = "rows.parquet"
+FORM = Form(re.compile(r"croissant\.json|rows\.parquet"))
 
 
 def to_croissant(
@@ -105,7 +108,7 @@ def to_croissant(
     }
     fields = [_field(one, types[one.name]) for one in arrow_schema(view, names)]
     classes = [_classes(name, types[name]) for name in names if _names(types[name])]
-    with new_folder(dst, overwrite=overwrite) as folder:
+    with new_folder(dst, form=FORM, overwrite=overwrite) as folder:
         to_parquet(view, folder / ROWS, columns=names, overwrite=False)
         with (folder / ROWS).open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()

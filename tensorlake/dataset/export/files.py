@@ -1,27 +1,17 @@
-"""Exports to files: destinations, and rows with their samples as stored.
-
-A destination is written beside its name, and renamed when complete.
-
-An interrupted export leaves nothing under the requested name. An existing destination is an error,
-unless it may be overwritten.
-"""
+"""Exports to files: tensors that a format gets, and rows with their samples as stored."""
 
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from os import PathLike
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from tensorlake.dataset.export.arrow.stream import BATCH_NBYTES, VIRTUAL_COLUMNS, check_columns
+from tensorlake.dataset.export.destinations import TYPES_FILE
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
-from tensorlake.quantities import check_flags
-from tensorlake.storage import place_text
 from tensorlake.types import (
     EncodedColumn,
     InstanceMask,
@@ -36,11 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ROWS_AT_ONCE",
-    "TYPES_FILE",
     "as_stored",
     "leads_outside",
-    "new_file",
-    "new_folder",
     "plain_value",
     "stored_rows",
     "tensor_columns",
@@ -50,75 +37,11 @@ __all__ = [
 ROWS_AT_ONCE = 256
 """Most rows read together."""
 
-TYPES_FILE = "tensorlake.json"
-"""Beside the files of a format: the type of each tensor, by name."""
-
 
 def leads_outside(name: str) -> bool:
     """Whether a name leads out of the folder that it is relative to."""
     parts = name.replace("\\", "/").split("/")
     return not parts[0] or ".." in parts or parts[0].endswith(":")
-
-
-@contextmanager
-def new_file(dst: str | PathLike[str], *, overwrite: bool) -> Generator[Path]:
-    """Yield a file to write, which is renamed to the destination at the end."""
-    target = _free(dst, overwrite=overwrite)
-    partial = _partial(target)
-    try:
-        yield partial
-        _make_room(target)
-        partial.rename(target)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-@contextmanager
-def new_folder(dst: str | PathLike[str], *, overwrite: bool) -> Generator[Path]:
-    """Yield an empty folder to fill, which is renamed to the destination at the end."""
-    target = _free(dst, overwrite=overwrite)
-    partial = _partial(target)
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir()
-    try:
-        yield partial
-        _make_room(target)
-        partial.rename(target)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-
-
-def _free(dst: str | PathLike[str], *, overwrite: bool) -> Path:
-    text = place_text(dst, what="dst")
-    if "://" in text:
-        raise UnsupportedFeatureError(
-            f"files are written to a local path, not to {text!r}"
-            "\nwrite them here and copy them, or copy the dataset: tl.copy(src, dst)",
-            actual=text,
-        )
-    check_flags(overwrite=overwrite)
-    target = Path(text)
-    if target.exists() and not overwrite:
-        raise InvalidInputError(
-            f"{str(target)!r} is there already"
-            "\ngive overwrite=True (in a shell: --overwrite), or another path",
-            actual=str(target),
-        )
-    place_text(str(_partial(target)), what="dst")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    return target
-
-
-def _partial(target: Path) -> Path:
-    """Name the file or folder that is written before it gets the target's name."""
-    return target.with_name(f"{target.name}.partial")
-
-
-def _make_room(target: Path) -> None:
-    if target.is_dir():
-        shutil.rmtree(target)
-    else:
-        target.unlink(missing_ok=True)
 
 
 def tensor_columns(

@@ -15,7 +15,7 @@ from tensorlake.dataset.export.arrow.stream import (
     check_lists,
     record_batches,
 )
-from tensorlake.dataset.export.files import new_file
+from tensorlake.dataset.export.destinations import new_file
 
 if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
@@ -40,7 +40,7 @@ def to_parquet(
         for leaf in _leaves(field.name, field.type)
     }  # pyright knows only the short form
     with (
-        new_file(dst, overwrite=overwrite) as path,
+        new_file(dst, begins=b"PAR1", overwrite=overwrite) as path,
         pq.ParquetWriter(path, schema, compression=compression) as writer,
     ):
         for batch in record_batches(view, names):

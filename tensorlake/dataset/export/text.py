@@ -27,7 +27,7 @@ from tensorlake.dataset.export.arrow.stream import (
     check_lists,
     record_batches,
 )
-from tensorlake.dataset.export.files import new_file
+from tensorlake.dataset.export.destinations import new_file
 from tensorlake.dataset.write.file_names import COMPRESSED
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, shown
 from tensorlake.storage import place_text
@@ -126,13 +126,22 @@ def _columns(
     return view, names
 
 
+MAGIC = {
+    "gzip": b"\x1f\x8b",
+    "zstd": b"\x28\xb5\x2f\xfd",
+    "bz2": b"BZh",
+    "lz4": b"\x04\x22\x4d\x18",
+}
+"""How compressed files begin."""
+
+
 @contextmanager
 def _new_text(dst: str | PathLike[str], *, overwrite: bool) -> Generator[Arrow]:
     import pyarrow as pa
 
     codec = COMPRESSED.get(Path(place_text(dst, what="dst")).suffix)
     with (
-        new_file(dst, overwrite=overwrite) as path,
+        new_file(dst, begins=MAGIC.get(codec or ""), overwrite=overwrite) as path,
         pa.output_stream(str(path), compression=codec) as file,
     ):
         yield file

@@ -20,7 +20,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from tensorlake.dataset import TYPES_FILE, Dataset, SkippedItem, leads_outside
+from tensorlake.dataset import TYPES_FILES, Dataset, SkippedItem, leads_outside
 from tensorlake.errors import InvalidInputError, TensorlakeError
 from tensorlake.ingest.engine.found_files import Piece, source_path
 from tensorlake.ingest.engine.options import IngestOptions
@@ -126,8 +126,9 @@ def written_types(folder: str, files: SourceFiles) -> dict[str, SampleType]:
     Raises:
         InvalidInputError: The file of types is damaged.
     """
-    place = f"{folder}/{TYPES_FILE}" if folder else TYPES_FILE
-    (content,) = files.contents([place])
+    places = [f"{folder}/{name}" if folder else name for name in TYPES_FILES]
+    found = ((place, one) for place, one in zip(places, files.contents(places), strict=True))
+    place, content = next((one for one in found if one[1] is not None), ("", None))
     if content is None:
         return {}
     try:

@@ -1,4 +1,4 @@
-"""Give a finished file its name, atomically, unless the name is taken.
+"""Give a finished file its name, atomically, unless the name is taken; exchange two names.
 
 A hard link fails when the name exists, on every POSIX file system that has links, and on NTFS.
 Where there are none (FAT, some FUSE and network mounts) Linux can rename without replacing, and
@@ -22,6 +22,8 @@ from tensorlake.types import ON_WINDOWS
 NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 AT_FDCWD: Final = -100  # linux/fcntl.h
 RENAME_NOREPLACE: Final = 1  # linux/fs.h
+RENAME_EXCHANGE: Final = 2  # linux/fs.h
+RENAME_SWAP: Final = 2  # sys/stdio.h of macOS
 
 
 def publish_exclusive(scratch: str, target: str) -> None:
@@ -63,3 +65,24 @@ def rename_exclusive(scratch: str, target: str) -> None:
             path=target,
         )
     raise OSError(code, os.strerror(code), target)
+
+
+def exchange_names(one: str, other: str) -> bool:
+    """Exchange the names of two files or folders in one step; False where the system cannot."""
+    source, destination = os.fsencode(one), os.fsencode(other)
+    code: int | None = None
+    if sys.platform == "linux":
+        rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+        if rename is not None:
+            code = rename(AT_FDCWD, source, AT_FDCWD, destination, RENAME_EXCHANGE)
+    elif sys.platform == "darwin":
+        rename = ctypes.CDLL(None, use_errno=True).renamex_np
+        code = rename(source, destination, RENAME_SWAP)
+    if code is None:
+        return False
+    if code == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
+        return False
+    raise OSError(number, os.strerror(number), other)

@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorlake.dataset.export.arrays.layout import ArrayGroup, check_places, fill_group
-from tensorlake.dataset.export.files import new_file, tensor_columns
+from tensorlake.dataset.export.destinations import new_file
+from tensorlake.dataset.export.files import tensor_columns
 from tensorlake.errors import InvalidInputError, missing_extra
 
 if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
 
 __all__ = ["to_hdf5"]
+
+MAGIC = b"\x89HDF\r\n\x1a\n"
 
 LIBVER = "v108"
 """The format of HDF5 1.8, of 2008, the first whose attributes may be larger than 64 KB."""
@@ -41,7 +44,10 @@ def to_hdf5(
         raise missing_extra("to_hdf5()", "hdf5") from error
     types = tensor_columns(view, columns, call="to_hdf5()")
     check_places(types, "hdf5")
-    with new_file(dst, overwrite=overwrite) as path, h5py.File(path, "w", libver=LIBVER) as file:
+    with (
+        new_file(dst, begins=MAGIC, overwrite=overwrite) as path,
+        h5py.File(path, "w", libver=LIBVER) as file,
+    ):
         file.attrs.update({"url": view.url, "version": view.version})
         fill_group(_Group(file, h5py), view, types)
 

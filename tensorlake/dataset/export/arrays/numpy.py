@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorlake.dataset.export.arrow.stream import check_columns, check_in_memory
-from tensorlake.dataset.export.files import as_stored, new_file, tensor_columns
+from tensorlake.dataset.export.destinations import new_file
+from tensorlake.dataset.export.files import as_stored, tensor_columns
 from tensorlake.dataset.write.file_names import SHAPES, VALUES
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.types import (
@@ -78,7 +79,10 @@ def to_npz(
                 message = f"two tensors would be {member!r} in the file\nleave one out: columns=[…]"
                 raise InvalidInputError(message, tensor=name)
             members[member] = array
-    with new_file(dst, overwrite=overwrite) as path, zipfile.ZipFile(path, "w") as archive:
+    with (
+        new_file(dst, begins=b"PK", overwrite=overwrite) as path,
+        zipfile.ZipFile(path, "w") as archive,
+    ):
         for member, array in members.items():  # np.savez has no room for an array called 'file'
             with archive.open(f"{member}.npy", "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, array, allow_pickle=False)

@@ -5,16 +5,25 @@ Without a destination the group is in memory.
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorlake.dataset.export.arrays.layout import ArrayGroup, check_places, fill_group
+from tensorlake.dataset.export.arrays.layout import (
+    TYPE_ATTRIBUTE,
+    ArrayGroup,
+    check_places,
+    fill_group,
+)
 from tensorlake.dataset.export.arrow.stream import check_in_memory
-from tensorlake.dataset.export.files import new_folder, tensor_columns
+from tensorlake.dataset.export.destinations import Form, new_folder
+from tensorlake.dataset.export.files import tensor_columns
 from tensorlake.errors import missing_extra
 
 if TYPE_CHECKING:
@@ -50,9 +59,33 @@ def to_zarr(
         memory: dict[str, Any] = {}
         fill(zarr.create_group(store=MemoryStore(memory)))
         return zarr.open_group(store=MemoryStore(memory, read_only=True), mode="r")
-    with new_folder(dst, overwrite=overwrite) as folder:
+    with new_folder(dst, form=FORM, overwrite=overwrite) as folder:
         fill(zarr.create_group(store=str(folder)))
     return zarr.open_group(store=os.fspath(dst), mode="r")
+
+
+def _has_types(folder: Path) -> bool:
+    """Whether each array in a folder is part of a tensor, whose type is an attribute."""
+    if "version" not in _attributes(folder):
+        return False
+    for path in folder.rglob("zarr.json"):
+        places = (path.parent, *path.parent.parents)
+        within = places[: places.index(folder)]
+        described = json.loads(path.read_bytes())
+        is_typed = any(TYPE_ATTRIBUTE in _attributes(one) for one in within)
+        if described.get("node_type") == "array" and not is_typed:
+            return False
+    return True
+
+
+def _attributes(folder: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads((folder / "zarr.json").read_bytes())["attributes"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return {}
+
+
+FORM = Form(re.compile(r"(.+/)?(zarr\.json|c(/\d+)*)"), _has_types)
 
 
 class _Group:

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,9 +27,9 @@ from tensorlake.dataset.export.coco.records import (
     describe_object,
     join_headers,
 )
+from tensorlake.dataset.export.destinations import Form, new_folder
 from tensorlake.dataset.export.files import (
     leads_outside,
-    new_folder,
     stored_rows,
     tensor_columns,
 )
@@ -102,7 +104,7 @@ def to_coco(
     if has_categories := bool(parts.boxes) or "captions" not in parts.types:
         content.setdefault("categories", [])  # in its place; COCO's own files of captions have none
     images = _Images(parts)
-    with new_folder(dst, overwrite=overwrite) as folder:
+    with new_folder(dst, form=FORM, overwrite=overwrite) as folder:
         (folder / "images").mkdir()
         for at, values in enumerate(stored_rows(view, parts.names)):
             number, name = images.named(values, row=at)
@@ -127,6 +129,18 @@ def to_coco(
             content["categories"] = categories.used_by(content["annotations"])
         text = json.dumps(content, ensure_ascii=False)
         (folder / "annotations.json").write_text(text, encoding="utf-8")
+
+
+def _listed(folder: Path) -> set[str]:
+    """Return the names of the images that the annotations of a folder list."""
+    try:
+        content = json.loads((folder / "annotations.json").read_bytes())
+        return {f"images/{one['file_name']}" for one in content["images"]}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return set()  # so that its images are nobody's, and kept
+
+
+FORM = Form(re.compile(r"annotations\.json"), listed=_listed)
 
 
 class _Images:

@@ -11,6 +11,7 @@ of an episode follow each other in the order of the rows, at equal distances in 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorlake.dataset.export.files import new_folder
+from tensorlake.dataset.export.destinations import Form, new_folder
 from tensorlake.dataset.export.lerobot.statistics import FeatureStatistics, pixel_sample
 from tensorlake.dataset.export.lerobot.steps import EpisodeSteps, FeatureColumn, episode_steps
 from tensorlake.errors import InvalidInputError, shown
@@ -49,6 +50,14 @@ GROUP = 2
 STEPS_AT_ONCE = 64
 """Frames in memory while a video is encoded."""
 
+_NUMBER = r"chunk-\d{3,}/file-\d{3,}"
+FORM = Form(
+    re.compile(
+        r"meta/(info\.json|stats\.json|tasks\.parquet)"
+        rf"|(data|meta/episodes)/{_NUMBER}\.parquet|videos/[^/]+/{_NUMBER}\.mp4"
+    )
+)
+
 _TASK_INDEX = {
     "index_columns": ["task"],
     "column_indexes": [],
@@ -78,7 +87,7 @@ def to_lerobot(
     steps = episode_steps(view, columns, episode=episode, fps=fps, call="to_lerobot()")
     if not steps.episodes:
         raise InvalidInputError("to_lerobot() has no rows to write, and LeRobot reads no empty set")
-    with new_folder(dst, overwrite=overwrite) as folder:
+    with new_folder(dst, form=FORM, overwrite=overwrite) as folder:
         rows = [*_write_videos(steps, folder, codec)]
         statistics = _write_steps(steps, folder, rows)
         _write_metadata(steps, folder, rows, statistics)

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorlake.dataset.export.files import new_folder, tensor_columns, write_types
+from tensorlake.dataset.export.destinations import new_folder, typed_form
+from tensorlake.dataset.export.files import tensor_columns, write_types
 from tensorlake.dataset.export.records.sample_bytes import bytes_of
 from tensorlake.dataset.export.records.shards import (
     ShardColumn,
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
 
 __all__ = ["LITDATA_DTYPES", "to_litdata"]
+
+FORM = typed_form(r"index\.json|chunk-0-\d+\.bin")
 
 LITDATA_DTYPES = (  # noqa: SIM905 - the format's list
     "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64"
@@ -53,7 +56,7 @@ def to_litdata(
     """Write rows into chunks of about ``chunk_nbytes`` in a folder."""
     types = tensor_columns(view, columns, call="to_litdata()")
     written = [_column(name, untiled(one)) for name, one in types.items()]
-    with new_folder(dst, overwrite=overwrite) as folder:
+    with new_folder(dst, form=FORM, overwrite=overwrite) as folder:
         chunks: list[dict[str, Any]] = []
         for rows in shards_of(view, written, chunk_nbytes, "LitData"):
             if not rows:

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorlake.dataset.export.files import new_folder, tensor_columns, write_types
+from tensorlake.dataset.export.destinations import new_folder, typed_form
+from tensorlake.dataset.export.files import tensor_columns, write_types
 from tensorlake.dataset.export.records.sample_bytes import bytes_of
 from tensorlake.dataset.export.records.shards import (
     ShardColumn,
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
 
 __all__ = ["to_mds"]
+
+FORM = typed_form(r"index\.json|shard\.\d{5}\.mds")
 
 _SHAPE_DTYPES = ("u1", "<u2", "<u4", "<u8")
 _DTYPES = "uint8 int8 uint16 int16 float16 uint32 int32 float32 uint64 int64 float64".split()  # noqa: SIM905 - the format's list
@@ -71,7 +74,7 @@ def to_mds(
         "version": 2,
     }
     header = json.dumps(described, sort_keys=True).encode()
-    with new_folder(dst, overwrite=overwrite) as folder:
+    with new_folder(dst, form=FORM, overwrite=overwrite) as folder:
         shards: list[dict[str, Any]] = []
         for rows in shards_of(view, written, shard_nbytes, "MDS"):
             name = f"shard.{len(shards):05d}.mds"

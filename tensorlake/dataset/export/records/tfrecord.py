@@ -6,7 +6,7 @@
 (https://www.tensorflow.org/tutorials/load_data/tfrecord). Numbers are little-endian; a CRC is
 CRC-32C, masked. Media are written as stored, text as UTF-8, JSON as text, numbers as lists in C
 order; an array with several unknown lengths has its shape in the feature ``NAME/shape``. A NULL is
-a feature that the record lacks. ``tensorlake.json`` has the tensors' types, from which
+a feature that the record lacks. ``tensorlake-types.json`` has the tensors' types, from which
 ``tl.ingest.tfrecord`` makes the same tensors again.
 """
 
@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from tensorlake.dataset.export.files import new_folder, stored_rows, tensor_columns, write_types
+from tensorlake.dataset.export.destinations import new_folder, typed_form
+from tensorlake.dataset.export.files import stored_rows, tensor_columns, write_types
 from tensorlake.dataset.export.records.sample_bytes import bytes_of
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, missing_extra
 from tensorlake.types import SampleType, Timestamp, untiled, widened_dtype
@@ -32,6 +33,8 @@ __all__ = ["SHAPE_FEATURE", "masked_crc", "to_tfrecord"]
 
 SHAPE_FEATURE = "/shape"
 """Suffix of the feature that has the shape of an array."""
+
+FORM = typed_form(r"part-\d{5}\.tfrecord")
 
 _BYTES, _FLOAT, _INT64 = 1, 2, 3  # fields of the message Feature
 _MASK_DELTA = 0xA282EAD8
@@ -81,7 +84,7 @@ def to_tfrecord(
             " tensor\nleave one of the two out: columns=[…]",
             tensor=taken,
         )
-    with new_folder(dst, overwrite=overwrite) as folder:
+    with new_folder(dst, form=FORM, overwrite=overwrite) as folder:
         write_types(folder, declared)
         shards = _Shards(folder, shard_nbytes, crc_of)
         try:

@@ -23,6 +23,7 @@ from __future__ import annotations
 import datetime as dt
 import io
 import json
+import re
 import tarfile
 from collections.abc import Mapping, Sequence
 from os import PathLike
@@ -31,7 +32,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from tensorlake.dataset.export.files import new_folder, stored_rows, tensor_columns
+from tensorlake.dataset.export.destinations import Form, new_folder
+from tensorlake.dataset.export.files import stored_rows, tensor_columns
 from tensorlake.dataset.write.file_names import EMPTY_ROW, SCHEMA_KEYWORD, split_member
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.types import (
@@ -98,7 +100,7 @@ def to_webdataset(
     }
     header = {SCHEMA_KEYWORD: json.dumps(described)}
     seen: set[str] = set()
-    with new_folder(dst, overwrite=overwrite) as folder:
+    with new_folder(dst, form=FORM, overwrite=overwrite) as folder:
         shards = _Shards(folder, shard_nbytes, header)
         try:
             for row, values in enumerate(stored_rows(view, names)):
@@ -111,6 +113,18 @@ def to_webdataset(
                 shards.add(members or [(f"{key}.{EMPTY_ROW}", b"")])
         finally:
             shards.close()
+
+
+def _has_header(folder: Path) -> bool:
+    """Whether the first shard has the types of tensors."""
+    try:
+        with tarfile.open(folder / "shard-000000.tar") as shard:
+            return SCHEMA_KEYWORD in shard.pax_headers
+    except (tarfile.TarError, FileNotFoundError):
+        return False
+
+
+FORM = Form(re.compile(r"shard-\d{6}\.tar"), _has_header)
 
 
 class _Shards:

@@ -38,7 +38,7 @@ def to_parquet(  # noqa: D417 - a method: self
     Args:
         dst: Path of the file. It appears when it is complete.
         columns: Only these; ``_row`` and ``_row_id`` may be among them.
-        overwrite: Whether to replace an existing file or folder.
+        overwrite: Whether to replace an earlier export of the same format.
 
     Raises:
         InvalidInputError: ``dst`` exists.
@@ -73,7 +73,7 @@ def to_croissant(  # noqa: D417 - a method: self
             its extension for responsible AI (``"rai:dataBiases"``, …), and of provenance.
             Without them, the name is the URL's last part and the version that of the rows.
         columns: Only these tensors.
-        overwrite: Whether to replace an existing file or folder.
+        overwrite: Whether to replace an earlier export of the same format.
 
     Returns:
         Names of the properties that Croissant requires and ``about`` lacks; empty: complete.
@@ -111,7 +111,7 @@ def to_csv(  # noqa: D417 - a method: self
         dst: Path of the file. It appears when it is complete.
         columns: Only these; ``_row`` and ``_row_id`` may be among them.
         delimiter: Separator of values.
-        overwrite: Whether to replace an existing file or folder.
+        overwrite: Whether to replace an earlier export of the same format.
 
     Raises:
         UnsupportedFeatureError: A column has arrays, lists or bytes; ``columns=`` leaves it out.
@@ -145,7 +145,7 @@ def to_jsonl(  # noqa: D417 - a method: self
     Args:
         dst: Path of the file. It appears when it is complete.
         columns: Only these; ``_row`` and ``_row_id`` may be among them.
-        overwrite: Whether to replace an existing file or folder.
+        overwrite: Whether to replace an earlier export of the same format.
 
     Raises:
         InvalidInputError: A number is NaN or infinite, which JSON does not support.
@@ -181,7 +181,7 @@ def to_hdf5(  # noqa: D417 - a method: self
     Args:
         dst: Path of the file. It appears when it is complete.
         columns: Only these tensors.
-        overwrite: Whether to replace an existing file or folder.
+        overwrite: Whether to replace an earlier export of the same format.
 
     Raises:
         InvalidInputError: ``dst`` exists, or a text has the character NUL.
@@ -216,7 +216,7 @@ def to_webdataset(  # noqa: D417 - a method: self
         dst: Path of the folder. It appears when it is complete.
         columns: Only these tensors.
         shard_size: Bytes of samples per shard.
-        overwrite: Whether to replace an existing file or folder.
+        overwrite: Whether to replace an earlier export of the same format.
 
     Raises:
         UnsupportedFeatureError: Shards have no form for a tensor; ``columns=`` leaves it out.
@@ -252,7 +252,7 @@ def to_mds(  # noqa: D417 - a method: self
         dst: Path of the folder. It appears when it is complete.
         columns: Only these tensors.
         shard_size: Bytes per shard.
-        overwrite: Whether to replace an existing file or folder.
+        overwrite: Whether to replace an earlier export of the same format.
 
     Raises:
         InvalidInputError: A value is NULL, which MDS does not support.
@@ -284,13 +284,14 @@ def to_litdata(  # noqa: D417 - a method: self
 ) -> None:
     """Write LitData's chunks into a folder; images are written as stored, without re-encoding.
 
-    ``tl.ingest.litdata`` makes the same tensors again: their types are in ``tensorlake.json``.
+    ``tl.ingest.litdata`` makes the same tensors again, by the types in
+    ``tensorlake-types.json``.
 
     Args:
         dst: Path of the folder. It appears when it is complete.
         columns: Only these tensors.
         chunk_size: Bytes per chunk.
-        overwrite: Whether to replace an existing file or folder.
+        overwrite: Whether to replace an earlier export of the same format.
 
     Raises:
         InvalidInputError: A value is NULL, which LitData does not support.
@@ -303,7 +304,7 @@ def to_litdata(  # noqa: D417 - a method: self
         >>> ds.to_litdata("litdata")
         >>> from pathlib import Path
         >>> sorted(path.name for path in Path("litdata").iterdir())
-        ['chunk-0-0.bin', 'index.json', 'tensorlake.json']
+        ['chunk-0-0.bin', 'index.json', 'tensorlake-types.json']
         >>> ds.discard()
     """
     from tensorlake.dataset import export
@@ -339,7 +340,7 @@ def to_lerobot(  # noqa: D417 - a method: self
         episode: The tensor whose value is a step's episode; episodes get new numbers.
         fps: Steps per second; None: those of the LeRobot dataset that was ingested.
         codec: How frames are encoded: "h264" or "av1", which lose little.
-        overwrite: Whether to replace an existing file or folder.
+        overwrite: Whether to replace an earlier export of the same format.
 
     Raises:
         InvalidInputError: ``fps`` is unknown, there are no rows, or a value is NULL.
@@ -378,13 +379,14 @@ def to_tfrecord(  # noqa: D417 - a method: self
 ) -> None:
     """Write TFRecord files of ``tf.train.Example`` into a folder; media are written as stored.
 
-    ``tl.ingest.tfrecord`` makes the same tensors again: their types are in ``tensorlake.json``.
+    ``tl.ingest.tfrecord`` makes the same tensors again, by the types in
+    ``tensorlake-types.json``.
 
     Args:
         dst: Path of the folder. It appears when it is complete.
         columns: Only these tensors.
         shard_size: Bytes per file.
-        overwrite: Whether to replace an existing file or folder.
+        overwrite: Whether to replace an earlier export of the same format.
 
     Raises:
         InvalidInputError: A number does not fit into float32 or int64, which TFRecord has.
@@ -398,7 +400,7 @@ def to_tfrecord(  # noqa: D417 - a method: self
         >>> ds.to_tfrecord("tfrecord")
         >>> from pathlib import Path
         >>> sorted(path.name for path in Path("tfrecord").iterdir())
-        ['part-00000.tfrecord', 'tensorlake.json']
+        ['part-00000.tfrecord', 'tensorlake-types.json']
         >>> ds.discard()
     """
     from tensorlake.dataset import export
@@ -424,7 +426,7 @@ def to_coco(  # noqa: D417 - a method: self
     Args:
         dst: Path of the folder. It appears when it is complete.
         columns: Only these tensors, if several have one of these types.
-        overwrite: Whether to replace an existing file or folder.
+        overwrite: Whether to replace an earlier export of the same format.
 
     Raises:
         InvalidInputError: There is no image, or the numbers of classes and boxes differ.

@@ -160,7 +160,7 @@ def to_numpy(  # noqa: D417 - a method: self
     Args:
         dst: Path of the file, which appears when it is complete. None: arrays in memory.
         columns: Only these.
-        overwrite: Whether to replace an existing file.
+        overwrite: Whether to replace an earlier export of the same format.
 
     Raises:
         InvalidInputError: It would be more than 4 GiB, or numbers are NULL.
@@ -196,7 +196,7 @@ def to_zarr(  # noqa: D417 - a method: self
     Args:
         dst: Path of a folder, which appears when it is complete. None: in memory.
         columns: Only these tensors.
-        overwrite: Whether to replace an existing file or folder.
+        overwrite: Whether to replace an earlier export of the same format.
 
     Raises:
         InvalidInputError: ``dst`` exists, or in memory it would be over 4 GiB.
@@ -246,7 +246,7 @@ def export(  # noqa: D417 - a method: self
             of entry points ``tensorlake.exporters``.
         dst: Path of the file or the folder.
         columns: Only these tensors.
-        overwrite: Whether to replace an existing file or folder.
+        overwrite: Whether to replace an earlier export of the same format.
         **options: Arguments of the format.
 
     Raises:
@@ -260,10 +260,11 @@ def export(  # noqa: D417 - a method: self
         >>> ds.export("csv", "numbers.csv")
         >>> ds.discard()
     """
-    from tensorlake.dataset.export import exporter
+    from tensorlake.dataset.export import check_outside, exporter
 
     function = exporter(kind)
     if function is None:
         method = getattr(self, f"to_{kind}")
         return method(dst, columns=columns, overwrite=overwrite, **options)
+    check_outside(dst)
     return function(self, dst, columns=columns, overwrite=overwrite, **options)
