@@ -36,7 +36,8 @@ __all__ = ["BENCHMARKS"]
 BATCH, WORKERS = 16, 2
 BUDGET_S, RUN_S, TURNS = 10.0, 2.0, 3
 SLEEP_S, STEP_S = 0.03, 0.5
-ERROR, BEYOND, OF_BEST = "error ms", "% beyond its range", "÷ best of a grid"
+ERROR, BEYOND, WIDTH = "error ms", "% beyond its range", "its end ÷ its start"
+OF_BEST = "÷ best of a grid"
 DATASET, ROWS, ROW_NBYTES = "rows.tl", 4096, 20_000
 FAR_S, NEAR_S, NARROW_NBYTES_PER_S = 0.25, 0.015, 1e6
 NAIVE = {"workers": 1, "prefetch": "1MiB"}
@@ -94,7 +95,7 @@ def cases() -> dict[str, Case]:
     large = {"columns": ["image"], "decode": {"image": tl.decode.Resize(512, 512)}}
     slept = 1000 * SLEEP_S * BATCH / WORKERS
     return {
-        "slow store": Case("latency", by_row, store=(FAR_S, None)),
+        "slow store": Case("latency", by_row, store=(2 * FAR_S, None)),
         "narrow store": Case("bandwidth", by_row, store=(0.0, NARROW_NBYTES_PER_S)),
         "small prefetch": Case("prefetch", by_chunk, store=(FAR_S, None)),
         "slow decode": Case("decode", large, is_images=True),
@@ -179,7 +180,7 @@ def run_case(workspace: Workspace, *, title: str) -> Measurement:
             seconds = time.perf_counter() - began
     low, high = found.interval
     beyond = max(0.0, low / found.measured.high - 1, found.measured.low / high - 1)
-    facts = {NAMED: float(found.bottleneck == case.name), BEYOND: 100 * beyond}
+    facts = {NAMED: float(found.bottleneck == case.name), BEYOND: 100 * beyond, WIDTH: high / low}
     if case.stall is not None:
         name, injected = case.stall
         error = abs(1000 * sum(found.stalls.values()) - injected)

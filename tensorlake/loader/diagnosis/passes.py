@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -11,11 +11,13 @@ from typing import Any, Protocol
 
 from tensorlake.loader.diagnosis.estimate import Estimate
 from tensorlake.loader.diagnosis.probes import held_row
+from tensorlake.loader.runtime.clocks import queued_by_thread
 from tensorlake.loader.runtime.stats import LoaderStats
 
 __all__ = ["HeldBatch", "HeldRows", "HeldSamples", "PassFigures", "Streamed", "stream"]
 
 MAX_HELD_ROWS = 32
+STARVED = 0.5  # threads that wait for a processor, on average
 BLOCKS = 6  # of a pass; their rates show how uncertain it is
 
 
@@ -42,6 +44,7 @@ class PassFigures:
     Attributes:
         seconds: The time.
         cpu_s: Processor seconds of this process.
+        queued_s: Seconds that its threads waited for a processor.
         stats: The counters of this time.
         parts: The counters of parts of it.
         rate: Rows per second, with the range of the parts.
@@ -49,9 +52,20 @@ class PassFigures:
 
     seconds: float
     cpu_s: float
+    queued_s: float
     stats: LoaderStats
     parts: tuple[LoaderStats, ...]
     rate: Estimate
+
+    @property
+    def used_cores(self) -> float:
+        """Cores that the process used."""
+        return self.cpu_s / self.seconds
+
+    @property
+    def is_starved(self) -> bool:
+        """Whether threads waited for a processor, so that it used all the cores that it got."""
+        return self.queued_s > STARVED * self.seconds
 
     @property
     def batch_rows(self) -> float:
@@ -59,20 +73,25 @@ class PassFigures:
         return self.stats.rows / self.stats.batches
 
     def per_row(self, *counters: str, less: str | None = None) -> Estimate:
-        """Return the sum of counters, less one, divided by the rows."""
-        return self._ratio(counters, "rows", less)
+        """Return the sum of counters, less one, divided by the rows.
+
+        The range is that of the means without one of the parts: rows of a part alone may have been
+        worked on in the part before.
+        """
+
+        def mean(parts: Sequence[LoaderStats]) -> float:
+            whole = sum(getattr(one, name) for one in parts for name in counters)
+            away = sum(getattr(one, less) for one in parts) if less else 0.0
+            return max(whole - away, 0.0) / max(sum(one.rows for one in parts), 1)
+
+        rest = [self.parts[:number] + self.parts[number + 1 :] for number in range(len(self.parts))]
+        means = [mean(parts) for parts in (self.parts, *rest) if any(one.rows for one in parts)]
+        return Estimate(means[0], min(means), max(means))
 
     def per_s(self, counter: str) -> Estimate:
-        """Return a counter divided by the seconds."""
-        return self._ratio((counter,), "wall_s", None)
-
-    def _ratio(self, counters: tuple[str, ...], by: str, less: str | None) -> Estimate:
-        def ratio(stats: LoaderStats) -> float:
-            whole = sum(getattr(stats, name) for name in counters)
-            return max(whole - (getattr(stats, less) if less else 0.0), 0.0) / getattr(stats, by)
-
-        spread = Estimate.of([ratio(one) for one in self.parts if one.rows])
-        mean = ratio(self.stats)
+        """Return a counter divided by the seconds, with the range of the parts."""
+        mean = getattr(self.stats, counter) / self.stats.wall_s
+        spread = Estimate.of([getattr(one, counter) / one.wall_s for one in self.parts])
         return Estimate(mean, min(spread.low, mean), max(spread.high, mean))
 
 
@@ -82,12 +101,18 @@ class _Mark:
 
     at: float
     cpu_s: float
+    queued_s: dict[str, float]
     stats: LoaderStats
 
     @classmethod
     def now(cls, loader: Streamed) -> _Mark:
         """Read the clocks and the counters."""
-        return cls(time.perf_counter(), time.process_time(), loader.stats())
+        return cls(time.perf_counter(), time.process_time(), queued_by_thread(), loader.stats())
+
+    def queued_since(self, before: _Mark) -> float:
+        """Return the seconds that threads waited for a processor."""
+        then = before.queued_s
+        return sum(queued - then[name] for name, queued in self.queued_s.items() if name in then)
 
     def rate_since(self, before: _Mark) -> float:
         """Return rows per second."""
@@ -125,6 +150,7 @@ def stream(
     return PassFigures(
         seconds=last.at - first.at,
         cpu_s=last.cpu_s - first.cpu_s,
+        queued_s=sum(after.queued_since(before) for before, after in parts),
         stats=last.stats - first.stats,
         parts=tuple(after.stats - before.stats for before, after in parts),
         rate=Estimate(mean, min(spread.low, mean), max(spread.high, mean)),

@@ -25,7 +25,7 @@ from tensorlake.loader.diagnosis.estimate import Estimate
 from tensorlake.loader.diagnosis.model import Demand
 from tensorlake.loader.runtime.clocks import thread_times
 
-__all__ = ["free_cores", "held_row", "probe_collate", "probe_step", "probe_transform"]
+__all__ = ["core_shares", "held_row", "probe_collate", "probe_step", "probe_transform"]
 
 WORK_NBYTES = 256 << 10  # 0.1 ms of CRC-32, without the interpreter's lock
 LEAST_CORES = 0.05  # of a process that others starve
@@ -45,13 +45,12 @@ class Call:
     native_s: float  # processor time of the process's other threads: those that the function runs
 
 
-def free_cores(most: int, *, seconds: float) -> Estimate:
-    """Measure how many cores this process gets now, at most ``most``.
+def core_shares(most: int, *, seconds: float) -> list[float]:
+    """Measure several times how many cores this process gets now, at most ``most``.
 
     Threads do work that needs no lock, in rounds; the cores are the processor time over the time.
     """
-    rounds = [_share_of_cores(most, seconds / LEAST_CALLS) for _ in range(LEAST_CALLS)]
-    return Estimate.of(rounds)
+    return [_share_of_cores(most, seconds / LEAST_CALLS) for _ in range(LEAST_CALLS)]
 
 
 def _share_of_cores(threads: int, seconds: float) -> float:

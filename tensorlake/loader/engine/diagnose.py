@@ -4,13 +4,14 @@
     … without the functions  reading and decoding alone, with the same prefetch and workers
     step, transform          on a held batch, on held rows
     store                    the plan's reads with 1 to 64 requests in flight
-    cores                    before and after
+    cores                    between the others: the load of a machine changes
 
 The user's loader keeps its position: every probe streams with a loader of its own.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -32,7 +33,7 @@ from tensorlake.loader.diagnosis.passes import (
     stream,
 )
 from tensorlake.loader.diagnosis.probes import (
-    free_cores,
+    core_shares,
     probe_collate,
     probe_step,
     probe_transform,
@@ -64,8 +65,11 @@ BUSY, IDLE = 0.5, 0.7  # of the time: a store that is busy while the threads are
 
 # Shares of the budget
 CORES, WHOLE, INPUT, STEP, TRANSFER, TRANSFORM, STORE, TRIAL = (
-    *(0.03, 0.22, 0.22, 0.06, 0.04, 0.12, 0.12, 0.16),
+    *(0.012, 0.20, 0.18, 0.06, 0.04, 0.10, 0.10, 0.22),
 )
+
+FEWER, TURNS = (2, 4), 2  # of trials: workers divided by these, and repetitions
+ALIKE = 0.98  # of the best rate
 
 DECODED = ("gather_s", "decode_s", "cut_s")
 Step = Callable[[Any], Any]
@@ -124,11 +128,14 @@ class _Study:
         self._arguments = replace(opening.arguments, **opening.own_place)
         self._held = HeldBatch(opening.converter)
         self._notes: list[str] = []
+        self._cores: list[float] = []
+        self._began = time.perf_counter()
 
     def diagnosis(self) -> Diagnosis:
         """Probe, model, propose and try."""
         collate, kept = _kept(self._arguments.collate)
         arguments = replace(self._arguments, collate=collate)
+        self._sample_cores()
         whole = self._stream(arguments, self._held, self._step, WHOLE)
         model = self._model(whole, kept)
         settings, changed = faster(model, self._resources())
@@ -137,10 +144,12 @@ class _Study:
         if "cache" in settings:
             self._notes.append("cache= helps from the second epoch on: the first one fills it")
         if at_once:
-            arguments = replace(self._arguments, **at_once)
-            tried = self._stream(arguments, self._like.opening.converter, self._step, TRIAL).rate
+            best, tried = self._tried(at_once)
+            settings |= best
+            if "workers" in best:
+                changed = replace(changed, workers=best["workers"])
             if tried.value < whole.rate.value:
-                given = ", ".join(f"{name}={value!r}" for name, value in at_once.items())
+                given = ", ".join(f"{name}={value!r}" for name, value in best.items())
                 self._notes.append(
                     f"{given} should be faster by the model, but gave {tried.value:,.0f} rows/s"
                 )
@@ -148,7 +157,7 @@ class _Study:
                 changed, tried = model, None
         return Diagnosis(
             model=model,
-            measured=whole.rate,
+            measured=_balanced(whole, model.store),
             settings=settings,
             expected=changed.rate,
             tried=tried,
@@ -158,18 +167,20 @@ class _Study:
 
     def _model(self, whole: PassFigures, kept: Sequence[HeldSamples]) -> Model:
         opening, arguments = self._like.opening, self._arguments
-        cores = free_cores(usable_cores(), seconds=CORES * self._budget_s)
         rows = round(whole.batch_rows) or 1
+        self._sample_cores()
         step, transfer = self._probe_loop(rows)
+        self._sample_cores()
         read, transform = self._probe_input()
+        self._sample_cores()
         curve = self._probe_store()
-        again = free_cores(usable_cores(), seconds=CORES * self._budget_s)
+        self._sample_cores()
         stored = row_nbytes_of(opening.rows.reader, tuple(opening.cache.tensors))
         taken = _Input(read, stored)
         is_read = read.stats.fetched_nbytes and not opening.rows.reader.store.is_local
         return Model(
             workers=arguments.worker_count,
-            cores=_seen(cores, again, whole, read),
+            cores=_seen(Estimate.of(self._cores), whole, read),
             batch_rows=whole.batch_rows,
             step=step,
             transfer=transfer,
@@ -180,6 +191,34 @@ class _Study:
             store=taken.store(curve, workers=arguments.worker_count) if is_read else None,
             by_processes=arguments.engine == "processes",
         )
+
+    def _tried(self, settings: dict[str, Any]) -> tuple[dict[str, Any], Estimate]:
+        """Measure settings, and fewer workers, in turns; return the best, and its rate.
+
+        The model does not know what threads cost each other: switches, and the interpreter's lock.
+        Of rates that hardly differ the one of the fewest workers counts.
+        """
+        candidates = [settings]
+        most, few = settings.get("workers", 0), self._arguments.worker_count
+        if settings.get("engine", self._arguments.engine) == "threads":
+            fewer = (most // divisor for divisor in FEWER)
+            candidates += [{**settings, "workers": count} for count in fewer if count > few]
+        # time that other probes had no need for: a local dataset has no store
+        left = max(TRIAL, 1 - (time.perf_counter() - self._began) / self._budget_s)
+        share = left / (TURNS * len(candidates))
+        rates: list[list[float]] = [[] for _ in candidates]
+        for _ in range(TURNS):
+            for rate, candidate in zip(rates, candidates, strict=True):
+                arguments = replace(self._arguments, **candidate)
+                converter = self._like.opening.converter
+                rate.append(self._stream(arguments, converter, self._step, share).rate.value)
+        found = [Estimate(sum(rate) / TURNS, min(rate), max(rate)) for rate in rates]
+        enough = ALIKE * max(one.value for one in found)
+        best = max(number for number, one in enumerate(found) if one.value >= enough)
+        return candidates[best], found[best]
+
+    def _sample_cores(self) -> None:
+        self._cores += core_shares(usable_cores(), seconds=CORES * self._budget_s)
 
     def _probe_loop(self, rows: int) -> tuple[Demand, Demand]:
         """Probe the program's own thread: its step, and the conversion of batches."""
@@ -264,14 +303,27 @@ class _Study:
         )
 
 
-def _seen(before: Estimate, after: Estimate, *passes: PassFigures) -> Estimate:
-    """Return the free cores: by the probes, and at least what passes have used."""
-    used = max(one.cpu_s / one.seconds for one in passes)
-    return Estimate(
-        max((before.value + after.value) / 2, used),
-        max(min(before.low, after.low), used),
-        max(before.high, after.high, used),
-    )
+def _balanced(whole: PassFigures, store: StoreFigures | None) -> Estimate:
+    """Return the rate of a pass, whose range reaches to the rate at which its rows were read.
+
+    The model is of a pass in balance. One that waits for a store has rows on the way, more of them
+    the longer its requests take: what it read is what it will hand out.
+    """
+    rate = whole.rate
+    if store is None or store.own is None or not store.row_nbytes:
+        return rate
+    read = whole.stats.fetched_nbytes / whole.seconds / store.row_nbytes
+    return replace(rate, high=max(rate.high, read))
+
+
+def _seen(free: Estimate, whole: PassFigures, read: PassFigures) -> Estimate:
+    """Return the cores of this process: those that the pass got, if threads waited for them.
+
+    Else those that the probes found free, and at least what passes have used.
+    """
+    used = max(whole.used_cores, read.used_cores)
+    value = whole.used_cores if whole.is_starved else max(free.value, used)
+    return Estimate(value, min(free.low, value), max(free.high, used))
 
 
 def _kept(

@@ -10,6 +10,7 @@ memory tier, the slabs, the counters and the measured concurrency limit) belongs
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
 __all__ = ["Opening", "open_pass"]
 
 PROCESS_PIECE_ROWS = 32  # a message costs 0.2 ms
+GROUP_S = 0.1  # of functions: a thousand times what a group costs, and short for who waits
 LATE_NBYTES = 1 << 20  # of a batch; copying it takes about 0.1 ms
 
 
@@ -302,6 +304,7 @@ def _pipeline_setup(opening: Opening, plan: Plan, transform: RowTransform | None
         windows=windows,
         virtual={one.name: rows.virtual[one.name] for one in opening.columns if one.is_virtual},
         row_nbytes=max(row_nbytes, read_nbytes),
+        most_rows=_rows_of_functions(opening),
         waiting_row_nbytes=0 if opening.is_late else row_nbytes,
         workers=arguments.worker_count,
         processes=None if transform is None else transform.processes,
@@ -310,6 +313,18 @@ def _pipeline_setup(opening: Opening, plan: Plan, transform: RowTransform | None
         skips=arguments.on_error == "skip",
         parts=parts,
     )
+
+
+def _rows_of_functions(opening: Opening) -> Callable[[], float]:
+    """Return how many rows the pass's functions are expected to finish in ``GROUP_S``.
+
+    The size of a row tells neither their time nor the size of what they return: groups of 65,536
+    labels, whose transform loads a file of 5 ms each, would take minutes and gigabytes.
+    """
+    arguments = opening.arguments
+    if arguments.transform is None and not any(map(callable, (arguments.collate or {}).values())):
+        return lambda: math.inf
+    return partial(opening.counters.rows_within, GROUP_S * arguments.worker_count)
 
 
 def _through(reader: Reader, disk: DiskTier) -> Reader:

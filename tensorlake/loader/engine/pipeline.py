@@ -91,9 +91,8 @@ EARLY_CHUNKS = 2
 # They are requested when this share of that group is decoded, and arrive when the rest is: earlier
 # arrivals take processor time from it (docs/decisions/0018).
 EARLY_SHARE = 3 / 4
-# Segments planned before the first group is made, beside its own: they have those chunks. With
-# sparse tensors there are none: planning read 8 to 48 MB of an index, and for 10⁹ rows took a fifth
-# of the processor time, before the first batch, for which all else waits (docs/decisions/0039).
+# Segments planned before the first group is made, beside its own. With sparse tensors there are
+# none: the first batch would wait for 8 to 48 MB of an index (docs/decisions/0039).
 EARLY_SEGMENTS = 1
 FIRST_BATCHES = 16  # planned before the first by the consumer: planning fewer takes as long
 JOIN_TIMEOUT_S = 30.0  # for a running task: a decode step or a user's transform
@@ -114,6 +113,7 @@ class PipelineSetup:
     windows: WindowReads | None  # tensors read by block, which are also among the dense ones
     virtual: Mapping[str, VirtualColumn]
     row_nbytes: int  # the larger of batch and stored size; group sizes follow from it
+    most_rows: Callable[[], float]  # of a group of several batches, by the time of functions
     waiting_row_nbytes: int  # of a waiting batch: 0 if the consumer gathers it
     workers: int
     processes: WorkerProcesses | None  # as many, each called by one worker at a time
@@ -283,8 +283,7 @@ class Pipeline:
             self._arrive(None).settle([])
         except CancelledError:
             self._arrive(None).fail(stopped("the index"))
-        except BaseException as error:  # noqa: BLE001 - raised to the consumer
-            # After the groups before it, which are still made.
+        except BaseException as error:  # noqa: BLE001 - raised after groups that are still made
             self._arrive(None).fail(error)
         while not self._is_closed:
             self._await_signal()
@@ -308,10 +307,11 @@ class Pipeline:
     def _produce(self, assembler: Assembler) -> None:
         setup = self._setup
         is_first = not self._is_local
-        number = 0
-        early = 0 if setup.sparse else EARLY_SEGMENTS
+        number, early = 0, 0 if setup.sparse else EARLY_SEGMENTS
         first: Group | None = None  # its large rows are read individually
-        segments = shares_by_segment(self._shares, row_nbytes=setup.row_nbytes)
+        segments = shares_by_segment(
+            self._shares, row_nbytes=setup.row_nbytes, most_rows=setup.most_rows
+        )
         for planned, segment in enumerate(segments):
             while first and planned > early and not first.batches.is_settled:
                 if self._is_closed:

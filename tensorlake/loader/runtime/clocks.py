@@ -12,14 +12,17 @@ from __future__ import annotations
 import os
 import threading
 import time
+from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 from tensorlake.types import BINARY, pread
 
-__all__ = ["Times", "thread_times"]
+__all__ = ["Times", "queued_by_thread", "thread_times"]
 
 SCHEDSTAT = "/proc/thread-self/schedstat"
 SCHEDSTAT_NBYTES = 128
+THREADS = Path("/proc/self/task")
 
 
 class Times(NamedTuple):
@@ -78,3 +81,12 @@ def thread_times() -> Times:
     if schedstat is None or schedstat.process != os.getpid():  # a fork's file is its parent's
         schedstat = _own.schedstat = _Schedstat()
     return Times(time.thread_time(), schedstat.queued_s())
+
+
+def queued_by_thread() -> dict[str, float]:
+    """Return how long each thread of this process has waited for a processor, where it is known."""
+    found: dict[str, float] = {}
+    for one in THREADS.iterdir() if THREADS.exists() else ():
+        with suppress(OSError, ValueError, IndexError):  # it has ended meanwhile
+            found[one.name] = int((one / "schedstat").read_text().split()[1]) / 1e9
+    return found

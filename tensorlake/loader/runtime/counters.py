@@ -53,6 +53,12 @@ class Counters:
         """Whether any row was handed out."""
         return self._values["rows"] > 0
 
+    def rows_within(self, seconds: float) -> float:
+        """Return how many rows functions take some seconds for, by the rows so far; 0: unknown."""
+        with self._lock:
+            taken_s = self._values["transform_s"] + self._values["collate_s"]
+            return seconds * self._values["rows"] / max(taken_s, 1e-9)
+
     def waited(self, seconds: float) -> None:
         """Add the time that a thread waited with work to do."""
         self.add(waiting_s=seconds)

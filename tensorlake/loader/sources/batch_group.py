@@ -8,6 +8,7 @@ no Python step runs per row or even per batch. All the mapping is done here, on 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
@@ -197,12 +198,13 @@ def shares_by_segment(
     *,
     row_nbytes: int,
     first_batches: int = 1,
+    most_rows: Callable[[], float] = lambda: math.inf,
 ) -> Iterator[list[list[Share]]]:
     """Divide the batches of a pass into groups, and the groups into segments planned at once.
 
     Segments start with one batch, or as many as given, and double: the first batch waits for its
     own chunks alone. Rows of 0 bytes make one group of a segment. No share is consumed before it
-    is in a segment.
+    is in a segment. ``most_rows`` is asked for the rows of a group of several batches.
     """
     segment: list[list[Share]] = []
     group: list[Share] = []
@@ -210,7 +212,8 @@ def shares_by_segment(
     rows = group_rows = batches = 0
     for share in shares:
         count = len(share)
-        if group and (group_rows + count) * row_nbytes > GROUP_NBYTES:
+        whole = group_rows + count
+        if group and (whole * row_nbytes > GROUP_NBYTES or whole > most_rows()):
             segment.append(group)
             group, group_rows = [], 0
         group.append(share)

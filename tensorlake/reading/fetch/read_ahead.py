@@ -5,11 +5,11 @@
     window                 │ 32                     reads that are requested ahead of the program
 
 A walk is found by its last reads: equal distances of any size and sign. Walks may alternate with
-each other and with random reads; for these nothing is requested. The window
-follows Little's law: the time that a block takes, over the program's own time between two reads. A
-read that waits although its block was requested at this window doubles it. It is bounded by memory,
-by what was read so far, and by what is left of a walk as long as those that ended. (KML, HotStorage
-2021, chooses among sizes of Linux' readahead with a classifier instead.)
+each other and with random reads; for these nothing is requested. The window follows Little's law:
+the time that a read takes, over the program's own time between two. It is bounded by memory,
+by what was read so far, and by what is left of a walk as long as those that ended. A read that
+waits although none of these bounds made its window smaller doubles it. (KML, HotStorage 2021,
+chooses among sizes of Linux' readahead with a classifier instead.)
 
 Positions are those of a selection: the rows of a query, or of a shuffled list, are one walk.
 """
@@ -45,7 +45,7 @@ NEIGHBOURS_MIN, EQUAL_MIN = 2, 3
 LEAST, COMMON = 16, 128
 """Reads of the first window, and of later ones: fewer cost more to request than to read."""
 
-EARNED = 4
+EARNED = 16
 """Reads ahead for each that was read, so that a short walk does not leave much."""
 
 NBYTES_MAX = 64 << 20
@@ -54,8 +54,11 @@ NBYTES_MAX = 64 << 20
 ROWS_MAX = 4096
 """Larger reads are not followed: they have many requests in flight of their own."""
 
-MARGIN = 1.5
-"""Reads beyond Little's law, for times that vary."""
+MARGIN = 2.5
+"""Windows of Little's law: a block is requested when half of one is left, and times vary."""
+
+GAIN_MAX = 2.0
+"""Factor of the window at most, for time that blocks take by their size."""
 
 NEWEST = 0.3
 """Weight of the newest value in a mean."""
@@ -63,7 +66,7 @@ NEWEST = 0.3
 IDLE_READS, POINTS_MAX = 64, 16
 """Reads after which a walk has ended; single reads that the next one is compared with."""
 
-SHORTEST_S, PRESSURE_MAX = 20e-6, 4.0
+SHORTEST_S, PRESSURE_MAX = 20e-6, 2.0
 
 
 class Reads(Protocol):
@@ -79,16 +82,28 @@ class Reads(Protocol):
 
 
 class Block:
-    """Reads that were requested together, from ``first`` on, ``stride`` apart."""
+    """Reads that were requested together, from ``first`` on, ``stride`` apart.
 
-    def __init__(self, first: int, count: int, future: Future[Callable[[], Column]]) -> None:
+    ``is_limited`` tells whether fewer were requested than are needed so as not to wait.
+    """
+
+    def __init__(
+        self,
+        first: int,
+        count: int,
+        future: Future[Callable[[], Column]],
+        *,
+        is_limited: bool,
+        clock: Callable[[], float],
+    ) -> None:
         self.first, self.count, self.future = first, count, future
-        self.asked = self.ended = time.perf_counter()
+        self.is_limited, self._clock = is_limited, clock
+        self.asked = self.ended = clock()
         self.column: Column | None = None
         future.add_done_callback(self._end)
 
     def _end(self, _future: object) -> None:
-        self.ended = time.perf_counter()
+        self.ended = self._clock()
 
     def index(self, first: int, stride: int) -> int | None:
         """Return which of the reads begins at a position; None if none does."""
@@ -122,7 +137,8 @@ class Walk:
         grown: When it was raised last.
         ended: When the last read returned.
         own_s: The program's time between two reads.
-        takes_s: The time that a block takes.
+        takes_s: The time that a read takes alone.
+        each_s: The time that a block takes for each of its reads, beyond that.
         read_nbytes: Memory of a read.
         blocks: Requested reads, in order.
         hits: Reads that were requested ahead.
@@ -142,6 +158,7 @@ class Walk:
     ended: float = 0.0
     own_s: float = 0.0
     takes_s: float = 0.0
+    each_s: float = 0.0
     read_nbytes: int = 1
     blocks: deque[Block] = field(default_factory=deque[Block])
     hits: int = 0
@@ -190,10 +207,18 @@ class ReadAhead:
 
     Args:
         depth: Reads to request ahead, for measurements; None: as the walks need.
+        clock: Seconds.
+        submit: Starts a read.
     """
 
-    def __init__(self, depth: int | None = None) -> None:
-        self._depth = depth
+    def __init__(
+        self,
+        depth: int | None = None,
+        *,
+        clock: Callable[[], float] = time.perf_counter,
+        submit: Callable[[Coroutine[Any, Any, Any]], Future[Any]] = runtime.submit,
+    ) -> None:
+        self._depth, self._clock, self._submit = depth, clock, submit
         self._walks: list[Walk] = []  # by their last read
         self._reads = 0
         self._typical = math.inf  # length of the walks that ended
@@ -211,7 +236,7 @@ class ReadAhead:
         is_followed = 0 < len(positions) <= ROWS_MAX and not selection.snapshot.is_staged
         if not is_followed or self._depth == 0:
             return reader.read(tensor, selection.physical(positions), decode=False)
-        began, first = time.perf_counter(), int(positions[0])
+        began, first = self._clock(), int(positions[0])
         with self._lock:
             walk = self._walk(selection, tensor, positions - first, first, began)
             found = self._found(walk, first)
@@ -220,9 +245,9 @@ class ReadAhead:
         column = None if found is None else self._taken(walk, *found)
         if column is None:
             column = reader.read(tensor, selection.physical(positions), decode=False)
-            walk.takes_s = _mean(walk.takes_s, time.perf_counter() - began)
+            walk.takes_s = _mean(walk.takes_s, self._clock() - began)
             walk.read_nbytes = max(1, nbytes_in_memory(column))
-        walk.ended = time.perf_counter()
+        walk.ended = self._clock()
         return column
 
     def describe(self, selection: Selection) -> str:
@@ -304,7 +329,7 @@ class ReadAhead:
 
     def _request(self, walk: Walk, reader: Reads) -> None:
         """Request reads up to the window, once a block of it has been read."""
-        walk.window = self._window(walk)
+        walk.window, is_limited = self._window(walk)
         ahead = (walk.end - walk.last) // walk.stride - 1
         together = max(LEAST, walk.window // 2)  # the first ones come before all others
         if ahead and walk.window - ahead < together:
@@ -318,19 +343,24 @@ class ReadAhead:
                 return
             firsts = first + walk.stride * np.arange(count, dtype=np.int64)
             physical = walk.selection.physical((firsts[:, None] + walk.shape).reshape(-1))
-            future = runtime.submit(reader.fetch(walk.tensor, physical))
-            walk.blocks.append(Block(first, count, future))
+            future = self._submit(reader.fetch(walk.tensor, physical))
+            block = Block(first, count, future, is_limited=is_limited, clock=self._clock)
+            walk.blocks.append(block)
             ahead += count
 
-    def _window(self, walk: Walk) -> int:
+    def _window(self, walk: Walk) -> tuple[int, bool]:
+        """Return the reads to request ahead, and whether more are needed so as not to wait."""
         if self._depth is not None:
-            return self._depth
-        needed = MARGIN * walk.pressure * walk.takes_s / max(walk.own_s, SHORTEST_S)
+            return self._depth, True
+        # a block of twice the reads takes longer, and the program is as much longer busy with it
+        gained_s = max(walk.own_s - walk.each_s, walk.own_s / GAIN_MAX, SHORTEST_S)
+        needed = MARGIN * walk.pressure * walk.takes_s / gained_s
         num_known = sum(one.is_known for one in self._walks)
         allowed = NBYTES_MAX // (num_known * walk.read_nbytes)
         left = abs(self._typical - walk.run)  # of one as long as others, or longer than these
         likely = max(LEAST, min(EARNED * walk.run, left))
-        return int(min(max(needed, COMMON), likely, max(1, allowed)))
+        wanted, most = max(needed, COMMON), min(likely, max(1, allowed))
+        return int(min(wanted, most)), wanted > most
 
     # Without the lock
 
@@ -339,12 +369,14 @@ class ReadAhead:
         column = block.result()
         if column is None:
             return None
-        walk.takes_s = _mean(walk.takes_s, block.ended - block.asked) if not index else walk.takes_s
+        if not index:
+            more_s = max(block.ended - block.asked - walk.takes_s, 0.0)
+            walk.each_s = _mean(walk.each_s, more_s / block.count)
         if is_late:
             walk.waits += 1
-            if block.asked > walk.grown and walk.hits:
+            if block.asked > walk.grown and walk.hits and not block.is_limited:
                 walk.pressure = min(2 * walk.pressure, PRESSURE_MAX)
-                walk.grown = time.perf_counter()
+                walk.grown = self._clock()
         walk.hits += 1
         count = len(walk.shape)
         return take(column, np.arange(index * count, (index + 1) * count))
