@@ -8,8 +8,8 @@
 Each walk reads the same images with each window, in a session of its own. The best fixed window is
 found by one measurement of each, and then measured again, in turns with the chosen one: the best of
 four single measurements would be better than what it can do. ``bytes`` are those that were
-requested, over those of the same walk without reading ahead. What the window does on a machine
-without other programs is tested in virtual time: ``tests/unit/reading/test_read_ahead_window.py``.
+requested, over those of the same walk without reading ahead. The window on a machine without other
+programs is tested in virtual time: ``tests/unit/reading/test_read_ahead_window.py``.
 """
 
 from __future__ import annotations

@@ -196,7 +196,7 @@ class _Study:
         """Measure settings, and fewer workers, in turns; return the best, and its rate.
 
         The model does not know what threads cost each other: switches, and the interpreter's lock.
-        Of rates that hardly differ the one of the fewest workers counts.
+        Rates that hardly differ are decided by the fewest workers.
         """
         candidates = [settings]
         most, few = settings.get("workers", 0), self._arguments.worker_count

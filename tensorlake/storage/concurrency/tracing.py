@@ -70,7 +70,7 @@ def span(
 
     Args:
         name: Its name, of few.
-        kind: Who asks whom.
+        kind: Server, client, or inside one process.
         parent: Headers of a request, which may name the span of its client.
         attributes: By their whole names.
     """
