@@ -86,22 +86,20 @@ def kept_rows(
         keeps_all: keep duplicates, as often as SQL does.
     """
     num_left, num_right = sizes
-    both = np.arange(num_left + num_right)
+    num_rows = num_left + num_right
     if op == "UNION" and keeps_all:
-        return both
+        return np.arange(num_rows)
     columns = [concatenated(pair) for pair in zip(left, right, strict=True)]
-    codes = group_rows(columns, len(both)).of_row
-    occurrence = _occurrences(codes)
+    groups = group_rows(columns, num_rows)
     if op == "UNION":
-        return both[occurrence == 0]
-    count = int(codes.max(initial=-1)) + 1
-    on_right = np.bincount(codes[num_left:], minlength=count)
-    mine, nth = codes[:num_left], occurrence[:num_left]
-    if op == "INTERSECT":
-        keep = nth < on_right[mine] if keeps_all else (on_right[mine] > 0) & (nth == 0)
-    else:
-        keep = nth >= on_right[mine] if keeps_all else (on_right[mine] == 0) & (nth == 0)
-    return both[:num_left][keep]
+        return groups.first
+    mine = groups.of_row[:num_left]
+    on_right = np.bincount(groups.of_row[num_left:], minlength=groups.count)
+    if keeps_all:
+        nth = _occurrences(mine)
+        return np.flatnonzero(nth < on_right[mine] if op == "INTERSECT" else nth >= on_right[mine])
+    first = groups.first[groups.first < num_left]  # those that the left side has, in its order
+    return first[(on_right[: len(first)] > 0) == (op == "INTERSECT")]
 
 
 def _occurrences(codes: IntArray) -> IntArray:

@@ -20,7 +20,14 @@ from tensorlake_query.values.texts import (
     words_of,
 )
 from tensorlake_query.values.threads import BLOCK_ROWS, RowThreads
-from tensorlake_query.values.vectors import Vector, as_ragged, counts_of, length_of, take
+from tensorlake_query.values.vectors import (
+    Vector,
+    as_ragged,
+    counts_of,
+    length_of,
+    running_counts,
+    take,
+)
 
 # of a row that is grouped: its codes, its group, the first of its code; while its key is found
 GROUPED_NBYTES = 40
@@ -269,7 +276,7 @@ def _first_in_order(words: Sequence[WordArray]) -> IntArray:
     for word in words:
         is_new[1:] |= word[order[1:]] != word[order[:-1]]
     first = np.empty(len(order), np.int64)
-    first[order] = order[is_new][np.cumsum(is_new) - 1]
+    first[order] = order[is_new][running_counts(is_new) - 1]
     return first
 
 

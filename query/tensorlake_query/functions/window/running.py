@@ -15,7 +15,7 @@ from tensorlake_query.functions.aggregate.accumulators import IntegerSums, halve
 from tensorlake_query.functions.aggregate.aggregates import AggregateCall, extreme_ufunc
 from tensorlake_query.values.memory import charge
 from tensorlake_query.values.source import AnyArray, BoolArray, IntArray, UniformBatch
-from tensorlake_query.values.vectors import Vector, constant, take, valid_of
+from tensorlake_query.values.vectors import Vector, constant, running_counts, take, valid_of
 
 RUNNING_NBYTES = 64  # of a row: what is counted, what is added, and both so far
 RUNNING = ("COUNT", "SUM", "AVG", "MIN", "MAX", "FIRST", "ANY_VALUE")
@@ -43,7 +43,7 @@ class Frame(Struct, frozen=True):
         """For each place, the last one that is equal to it by the keys."""
         firsts = np.flatnonzero(self.is_new)
         stops = np.append(firsts[1:], len(self.order))
-        return (stops - 1)[np.cumsum(self.is_new) - 1]
+        return (stops - 1)[running_counts(self.is_new) - 1]
 
     def by_row(self, values: AnyArray) -> AnyArray:
         """Return values that are in the frame's order in the order of the rows."""

@@ -22,7 +22,7 @@ from tensorlake_query.values.memory import charge
 from tensorlake_query.values.order import KEY_NBYTES, SortKey, ordered
 from tensorlake_query.values.source import ColumnType, IntArray, UniformBatch
 from tensorlake_query.values.types import INT
-from tensorlake_query.values.vectors import Vector, take, valid_of
+from tensorlake_query.values.vectors import Vector, running_counts, take, valid_of
 
 USAGES = {
     "ROW_NUMBER": "ROW_NUMBER() OVER (PARTITION BY a ORDER BY b)",
@@ -140,7 +140,7 @@ def _ranks(frame: Frame) -> IntArray:
 
 
 def _dense_ranks(frame: Frame) -> IntArray:
-    seen = np.cumsum(frame.is_new).astype(np.int64)
+    seen = running_counts(frame.is_new)
     return seen - seen[frame.starts] + 1
 
 
