@@ -23,7 +23,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -63,7 +63,7 @@ from benchmarks.peers.loader import (
     prepare_peers,
     torch_with_many_workers,
 )
-from benchmarks.peers.opencv import find_opencv, install_opencv
+from benchmarks.peers.packages import OPENCV
 
 __all__ = ["BENCHMARKS"]
 
@@ -80,6 +80,7 @@ ORDERS = (
     *("a mix of four", "batches by tokens"),
 )
 CLASSES = 1000
+Engine = Literal["threads", "processes"]
 COUNTED = 3  # epochs of an order, of 0.2 s each
 NO_OPENCV = Measurement(0, 0, note="OpenCV does not install")
 
@@ -91,11 +92,11 @@ def bare_loop(workspace: Workspace, *, antialias: bool) -> Measurement:
     """Decode and resize every image in two threads, straight into a batch; nothing else."""
     import numpy as np
     import simplejpeg
-    import torch  # noqa: F401 - it is what resizes, once it is loaded
+    import torch  # noqa: F401 # pyright: ignore[reportUnusedImport] - it resizes, once loaded
 
     from tensorlake.loader.decode import choose_resampler
 
-    if not antialias and not find_opencv():
+    if not antialias and OPENCV.find("cv2"):
         return NO_OPENCV
     resampler = choose_resampler()
     resize = resampler.antialiased if antialias else resampler.plain
@@ -119,7 +120,7 @@ def bare_loop(workspace: Workspace, *, antialias: bool) -> Measurement:
 def jpegs_locally(workspace: Workspace, *, antialias: bool) -> Measurement:
     import tensorlake as tl
 
-    if not antialias and not find_opencv():
+    if not antialias and OPENCV.find("cv2"):
         return NO_OPENCV
     with tl.open(str(image_dataset(workspace)), read_only=True) as ds:
         return two_epochs(image_loader(ds, antialias=antialias), count_images, len(ds))
@@ -141,7 +142,7 @@ def in_python(row: dict[str, Any]) -> dict[str, Any]:
     return {"tokens": row["tokens"], "sum": total}
 
 
-def transformed(workspace: Workspace, *, engine: str) -> Measurement:
+def transformed(workspace: Workspace, *, engine: Engine) -> Measurement:
     import tensorlake as tl
 
     with tl.open(str(token_dataset(workspace)), read_only=True) as ds:
@@ -178,7 +179,7 @@ def transformed_by_torch(workspace: Workspace) -> Measurement:
     from torch.utils.data import DataLoader
 
     loader = DataLoader(
-        TransformedRows(token_file(workspace)),
+        TransformedRows(token_file(workspace)),  # pyright: ignore[reportArgumentType] - map-style
         batch_size=TRANSFORMED_BATCH,
         shuffle=True,
         num_workers=THREADS,
@@ -365,7 +366,7 @@ def _prepare_ours(workspace: Workspace) -> None:
 
 
 def _prepare_jpegs(workspace: Workspace) -> None:
-    install_opencv()
+    OPENCV.install()
     prepare_peers(workspace, task="jpegs")
 
 

@@ -1,13 +1,20 @@
-"""Clips of 16 frames at random places of videos, in two threads, beside PyAV by hand.
+"""Clips of 16 frames at random places of videos, in two threads, beside what others decode with.
 
 A camera passes over a scene with noise, 640 × 480 at 30 frames per second, in H.264 with a key
-frame each second, or each ten. PyAV opens the file, seeks to the key frame before the clip, and
-decodes up to its last frame; both read from the page cache. tensorlake's bytes are those of the
-parts that it reads, over the span from the key frame to the clip's last packet.
+frame each second, or each ten; everybody reads from the page cache, and decodes by one thread a
+clip. tensorlake's bytes are those of the parts that it reads, over the span from the key frame to
+the clip's last packet.
+
+Each clip of an epoch is of another video, so every contender opens its video for every clip: PyAV
+seeks to the key frame before the clip and decodes up to its last frame; torchcodec seeks by its
+index of the file, or without one (approximate); decord, which was last released in 2021, indexes
+too. torchcodec needs FFmpeg's libraries on the system; one that does not load has a line with the
+reason.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -25,11 +32,16 @@ from benchmarks.harness.runs import (
     stopwatch,
     warm_up,
 )
+from benchmarks.peers.packages import Package
 
 __all__ = ["BENCHMARKS"]
 
 HEIGHT, WIDTH, RATE, CLIP, THREADS = 480, 640, 30, 16, 2
 OWN, PEER = "tensorlake", "PyAV by hand, a local file"
+TORCHCODEC, DECORD = "torchcodec", "decord"
+PEERS = {TORCHCODEC: Package("torchcodec==0.12.0"), DECORD: Package("decord==0.6.0")}
+"""torchcodec is built for one release of torch: 0.12 beside 2.13."""
+SEEK_MODES = ("exact", "approximate")
 SPAN = "bytes ÷ span"
 MAPPED = "mapped × real time"
 
@@ -80,11 +92,16 @@ def _own(workspace: Workspace, group: int) -> Measurement:
     if not len(made):
         made.append({"video": content})
         made.commit("a video")
-    clip = tl.open(str(folder))["video"][0]
+    videos = tl.open(str(folder))["video"]
+    clip = videos[0]
     starts = _starts(workspace, len(clip))
     clip[:CLIP]
+
+    def shape(start: int) -> tuple[int, ...]:
+        return videos[0][start : start + CLIP].shape
+
     with stopwatch() as watch, ThreadPoolExecutor(THREADS) as pool:
-        list(pool.map(lambda start: clip[start : start + CLIP].shape, starts))
+        list(pool.map(shape, starts))
     facts = {SPAN: _bytes_over_span(clip, starts), MAPPED: clip.duration / mapping.cpu_seconds}
     return Measurement(watch.seconds, len(starts), watch.cpu_seconds, facts)
 
@@ -131,6 +148,48 @@ def _peer(workspace: Workspace, group: int) -> Measurement:
     return Measurement(watch.seconds, len(starts), watch.cpu_seconds)
 
 
+def _torchcodec(workspace: Workspace, group: int, seek_mode: str) -> Measurement:
+    if reason := PEERS[TORCHCODEC].find("torchcodec.decoders"):
+        return Measurement(0, 0, note=reason)
+    from torchcodec.decoders import VideoDecoder  # pyright: ignore[reportMissingImports]
+
+    def decode(file: str, start: int) -> int:
+        opened = VideoDecoder(
+            file, num_ffmpeg_threads=1, dimension_order="NHWC", seek_mode=seek_mode
+        )
+        return len(opened.get_frames_in_range(start, start + CLIP).data)
+
+    return _by_library(workspace, group, decode)
+
+
+def _decord(workspace: Workspace, group: int) -> Measurement:
+    if reason := PEERS[DECORD].find("decord"):
+        return Measurement(0, 0, note=reason)
+    from decord import VideoReader  # pyright: ignore[reportMissingImports]
+
+    def decode(file: str, start: int) -> int:
+        opened = VideoReader(file, num_threads=1)
+        return len(opened.get_batch(range(start, start + CLIP)).asnumpy())
+
+    return _by_library(workspace, group, decode)
+
+
+def _by_library(workspace: Workspace, group: int, decode: Callable[[str, int], int]) -> Measurement:
+    file = str(video_file(workspace, group))
+    starts = _starts(workspace, (10 if workspace.is_quick else 60) * RATE)
+    assert decode(file, 0) == CLIP
+    with stopwatch() as watch, ThreadPoolExecutor(THREADS) as pool:
+        counts = list(pool.map(partial(decode, file), starts))
+    assert {*counts} == {CLIP}
+    return Measurement(watch.seconds, len(starts), watch.cpu_seconds)
+
+
+def _prepare(workspace: Workspace, group: int) -> None:
+    video_file(workspace, group)
+    for package in PEERS.values():
+        package.install()
+
+
 def _clips(group: int) -> Benchmark:
     return Benchmark(
         name=f"video_{group // RATE}s",
@@ -140,10 +199,21 @@ def _clips(group: int) -> Benchmark:
         contenders=(
             Contender(OWN, partial(_own, group=group)),
             Contender(PEER, partial(_peer, group=group)),
+            *(
+                Contender(
+                    f"{TORCHCODEC}, {mode}", partial(_torchcodec, group=group, seek_mode=mode)
+                )
+                for mode in SEEK_MODES
+            ),
+            Contender(DECORD, partial(_decord, group=group)),
         ),
-        goals=(Goal(OWN, PEER, 1.0, "CPU second"),),
+        goals=(
+            Goal(OWN, PEER, 1.0, "CPU second"),
+            *(Goal(OWN, f"{TORCHCODEC}, {mode}", 1.0, "CPU second") for mode in SEEK_MODES),
+            Goal(OWN, DECORD, 1.0, "CPU second"),
+        ),
         limits=(Limit(OWN, SPAN, at_most=1.05), Limit(OWN, MAPPED, at_least=1_000)),
-        prepare=partial(video_file, group=group),
+        prepare=partial(_prepare, group=group),
     )
 
 
