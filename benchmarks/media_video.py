@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness.data import Workspace
+from benchmarks.harness.data import LAKE, Workspace
 from benchmarks.harness.runs import (
     Benchmark,
     Contender,
@@ -41,6 +41,8 @@ OWN, PEER = "tensorlake", "PyAV by hand, a local file"
 TORCHCODEC, DECORD = "torchcodec", "decord"
 PEERS = {TORCHCODEC: Package("torchcodec==0.12.0"), DECORD: Package("decord==0.6.0")}
 """torchcodec is built for one release of torch: 0.12 beside 2.13."""
+LOCAL = "tensorlake, local folder"
+VIDEOS, BATCH = 48, 8
 SEEK_MODES = ("exact", "approximate")
 SPAN = "bytes ÷ span"
 MAPPED = "mapped × real time"
@@ -217,4 +219,67 @@ def _clips(group: int) -> Benchmark:
     )
 
 
-BENCHMARKS = tuple(_clips(group) for group in (RATE, 10 * RATE))
+def clips_dataset(workspace: Workspace) -> Path:
+    """Return the dataset of videos that an epoch of clips reads."""
+    import tensorlake as tl
+
+    folder = workspace.lake / "clips.tl"
+    if not folder.exists():
+        content = video_file(workspace, RATE).read_bytes()
+        with tl.create(str(folder), {"video": tl.Video()}) as made:
+            for _ in range(VIDEOS):
+                made.append({"video": content})
+            made.commit("videos")
+    return folder
+
+
+def epoch_of_clips(workspace: Workspace, *, latency_ms: float | None) -> Measurement:
+    """Stream a first epoch of random clips, of a folder or of a server with added latency."""
+    import tensorlake as tl
+    from tensorlake.testing import latency_server
+
+    folder, facts = clips_dataset(workspace), dict[str, float]()
+    warm_up()
+    if latency_ms is None:
+        with tl.open(str(folder), read_only=True) as ds:
+            return _first_epoch(ds, facts)
+    with latency_server(workspace.folder, latency_ms=latency_ms) as server:
+        url, options = server.s3_url(f"{LAKE}/{folder.name}"), server.storage_options
+        with tl.open(url, read_only=True, storage_options=options) as ds:
+            measured = _first_epoch(ds, facts)
+        seen = server.counters()
+    facts |= {"requests": float(seen.requests), "MB": seen.bytes_sent / 1e6}
+    return measured
+
+
+def _first_epoch(ds: Any, facts: dict[str, float]) -> Measurement:
+    import tensorlake as tl
+
+    loader = ds.loader(
+        batch_size=BATCH,
+        shuffle=True,
+        seed=7,
+        decode={"video": tl.decode.Clip(CLIP)},
+        workers=THREADS,
+    )
+    with stopwatch() as watch:
+        clips = sum(len(batch["video"]) for batch in loader)
+    assert clips == VIDEOS
+    return Measurement(watch.seconds, clips, watch.cpu_seconds, facts)
+
+
+BENCHMARKS = (
+    *(_clips(group) for group in (RATE, 10 * RATE)),
+    Benchmark(
+        name="clips-20ms",
+        question=f"a first epoch of a random clip of {CLIP} frames of each of {VIDEOS} videos of a"
+        " minute; 20 ms added latency per request",
+        unit="clips/s",
+        contenders=(
+            Contender(LOCAL, partial(epoch_of_clips, latency_ms=None)),
+            Contender(OWN, partial(epoch_of_clips, latency_ms=20.0)),
+        ),
+        goals=(Goal(OWN, LOCAL, at_least=0.8),),
+        prepare=clips_dataset,
+    ),
+)
