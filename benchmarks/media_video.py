@@ -153,7 +153,7 @@ def _peer(workspace: Workspace, group: int) -> Measurement:
 def _torchcodec(workspace: Workspace, group: int, seek_mode: str) -> Measurement:
     if reason := PEERS[TORCHCODEC].find("torchcodec.decoders"):
         return Measurement(0, 0, note=reason)
-    from torchcodec.decoders import VideoDecoder  # pyright: ignore[reportMissingImports]
+    from torchcodec.decoders import VideoDecoder  # pyright: ignore[reportMissingImports] - a peer
 
     def decode(file: str, start: int) -> int:
         opened = VideoDecoder(
@@ -167,7 +167,7 @@ def _torchcodec(workspace: Workspace, group: int, seek_mode: str) -> Measurement
 def _decord(workspace: Workspace, group: int) -> Measurement:
     if reason := PEERS[DECORD].find("decord"):
         return Measurement(0, 0, note=reason)
-    from decord import VideoReader  # pyright: ignore[reportMissingImports]
+    from decord import VideoReader  # pyright: ignore[reportMissingImports] - a peer
 
     def decode(file: str, start: int) -> int:
         opened = VideoReader(file, num_threads=1)
