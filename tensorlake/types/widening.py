@@ -180,10 +180,4 @@ def _with_shape(sample_type: SampleType, shape: tuple[int | None, ...], tensor: 
             actual=shape,
         )
     assert isinstance(sample_type, Array)
-    return Array(
-        sample_type.dtype,
-        shape,
-        nullable=sample_type.nullable,
-        default=sample_type.default,
-        personal=sample_type.personal,
-    )
+    return replace(sample_type, shape=shape)

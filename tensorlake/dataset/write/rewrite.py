@@ -2,19 +2,20 @@
 
 A chunk of up to 1 MiB is rewritten: it stays one read. A larger one is left alone; the new values
 get a chunk of their own and the extent is split around them, unless that makes more than 16 pieces
-(format.md, "Chunks").
+(format.md, "Chunks"). An array with ``updates="overlay"`` is never rewritten: all new rows of a
+call are stored in one chunk, in row order, and the extents of the others are split around them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorlake.format import ChunkKind, Extents, TensorSpec
 from tensorlake.reading import ChunkIndex, Reader
-from tensorlake.types import Column, concat, slice_rows, take
+from tensorlake.types import Array, Column, concat, slice_rows, take
 from tensorlake.versions import Edit, Transaction, distinct, ranges_of
 
 __all__ = ["edits_for"]
@@ -42,6 +43,9 @@ def edits_for(
         physical: The rows assigned: sorted, each once.
         column: Their values, in the same order.
     """
+    if isinstance(spec.type, Array) and spec.type.updates == "overlay":
+        starts, old = reader.index(spec.name).stretches(physical)
+        return _overlaid(starts, old, transaction.store_column(spec, column), physical)
     edits: list[Edit] = []
     for window in _windows(reader.index(spec.name), spec, physical):
         begin, end = np.searchsorted(physical, [window.start, window.stop])
@@ -122,3 +126,41 @@ def _split(extents: Extents, rows: Int64Array) -> list[Edit]:
         edits.append((start, stop, extents.slice_rows(done, done + count)))
         done += count
     return edits
+
+
+def _overlaid(starts: Int64Array, old: Extents, new: Extents, rows: Int64Array) -> list[Edit]:
+    """One edit for each stretch of adjoining extents: their other rows, and those of new chunks.
+
+    Args:
+        starts: The first physical row of each old extent.
+        old: The extents that hold the rows.
+        new: The extents of the new values.
+        rows: The physical rows that are given new values: sorted, each once.
+    """
+    stops = starts + old.rows.astype(np.int64)
+    borders = rows[new.stops[:-1]]  # the first row of each further chunk
+    cuts = np.unique(np.concatenate((starts, stops, ranges_of(rows).reshape(-1), borders)))
+    begin, end = cuts[:-1], cuts[1:]
+    window = np.searchsorted(stops, begin, side="right")
+    is_held = starts[np.minimum(window, len(starts) - 1)] <= begin  # else between two extents
+    begin, end, window = begin[is_held], end[is_held], window[is_held]
+    place = np.minimum(np.searchsorted(rows, begin), len(rows) - 1)
+    is_new = rows[place] == begin
+    chunk = np.searchsorted(new.stops, place, side="right")
+    skipped = np.where(is_new, place - (new.stops - new.rows)[chunk], begin - starts[window])
+
+    both = Extents.concat([old, new])
+    entry = np.where(is_new, len(old) + chunk, window)
+    pieces = both.take(entry)
+    pieces = replace(
+        pieces,
+        rows=(end - begin).astype(np.uint32),
+        skip=(pieces.skip + skipped).astype(np.uint32),
+        units=pieces.units.keep(end - begin == both.rows[entry]),
+    )
+    first = np.flatnonzero(np.append(True, begin[1:] != end[:-1]))
+    last = np.append(first[1:], len(begin))
+    return [
+        (int(begin[one]), int(end[other - 1]), pieces.take(np.arange(one, other)))
+        for one, other in zip(first.tolist(), last.tolist(), strict=True)
+    ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from tensorlake.types.base.ragged import Ragged
     from tensorlake.types.tiles.overview import Shrink
 
-__all__ = ["Array"]
+__all__ = ["Array", "Updates"]
+
+Updates: TypeAlias = Literal["rewrite", "overlay"]
 
 _CHANNELS = 4
 _PLANE_NDIM = 2
@@ -54,6 +56,9 @@ class Array(TiledSamples):
         tiles: Length of a tile along each axis; None where samples are stored whole.
         of: The tensor in parts that samples belong to, voxel by voxel or frame by frame: a loader
             reads the same part of both. For arrays in tiles.
+        updates: How new values of some rows are stored: "rewrite" writes small chunks again,
+            "overlay" only the new rows, in a chunk of each call, until ``optimize`` joins them with
+            the others: for tables of which every commit changes rows here and there.
     """
 
     kind: ClassVar[str] = "array"
@@ -63,6 +68,7 @@ class Array(TiledSamples):
     per: str | None = None
     tiles: tuple[int, ...] | None = None
     of: str | None = None
+    updates: Updates = "rewrite"
 
     def __init__(
         self,
@@ -72,12 +78,17 @@ class Array(TiledSamples):
         per: str | None = None,
         tiles: Iterable[int] | None = None,
         of: str | None = None,
+        updates: Updates = "rewrite",
         nullable: bool = False,
         default: Any = NO_DEFAULT,
         personal: bool = False,
     ) -> None:
         elements, lengths = parse_dtype(dtype), _parse_shape(shape)
         what = f"Array({elements.name}, {lengths})"
+        if not isinstance(updates, str) or updates not in get_args(Updates):
+            raise SchemaError(
+                f"{what}: updates={shown(updates)}\ngive 'rewrite' or 'overlay'", actual=updates
+            )
         box = None if tiles is None else parse_tiles(tiles, len(lengths), elements, what)
         if box is not None and per is not None:
             raise SchemaError(f"{what}: per= and tiles= exclude each other\ngive one of them")
@@ -102,6 +113,7 @@ class Array(TiledSamples):
             per=per,
             tiles=box,
             of=of,
+            updates=updates,
             nullable=nullable,
             default=default,
             personal=personal,
