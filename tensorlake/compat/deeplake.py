@@ -13,14 +13,19 @@ equivalent are not there: asking for one raises AttributeError.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from os import PathLike
+from secrets import token_hex
 from typing import Any
+
+import numpy as np
 
 from tensorlake import dataset as own
 from tensorlake.compat import deeplake_types as types
 from tensorlake.errors import InvalidInputError, RowNotFoundError, SchemaError, shown
+from tensorlake.ingest import parquet
 
 __all__ = [
     "Dataset",
@@ -29,12 +34,95 @@ __all__ = [
     "create",
     "delete",
     "exists",
+    "from_parquet",
+    "like",
     "open",
     "open_read_only",
     "types",
 ]
 
 Place = str | PathLike[str]
+
+
+class Schema(dict[str, Any]):
+    """The type of each column, by name."""
+
+    @property
+    def columns(self) -> list[Column]:
+        """The columns, each with ``name`` and ``dtype``."""
+        return [Column(name, kind) for name, kind in self.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a schema."""
+
+    name: str
+    dtype: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of the history."""
+
+    id: str
+    message: str
+    timestamp: Any
+
+
+class Refs(list[str]):
+    """Names of branches or tags, which the library has as an object with ``names()``."""
+
+    def __init__(self, names: Iterable[str], at: Callable[[str], own.Dataset]) -> None:
+        super().__init__(names)
+        self._at = at
+
+    def names(self) -> list[str]:
+        """Return the names."""
+        return [*self]
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, str):
+            if at not in self:
+                raise KeyError(at)
+            return Ref(at, self._at)
+        return super().__getitem__(at)
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A branch or a tag."""
+
+    name: str
+    at: Callable[[str], own.Dataset]
+
+    def open(self) -> Dataset:
+        """Return a dataset of it."""
+        return Dataset(self.at(self.name))
+
+
+class Row(Mapping[str, Any]):
+    """A row, whose values can be replaced: ``ds[0]["label"] = 3``."""
+
+    def __init__(self, rows: own.Dataset | own.View, row: Any, at: Any) -> None:
+        self._rows, self._row, self._at = rows, row, at
+
+    def __getitem__(self, column: str) -> Any:
+        return self._row[column]
+
+    def __setitem__(self, column: str, value: Any) -> None:
+        tensor: Any = self._rows[column]  # a view's raises an error
+        tensor[self._at] = value
+        self._row = self._rows[self._at]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._row)
+
+    def __len__(self) -> int:
+        return len(self._row)
+
+    def __repr__(self) -> str:
+        return repr(self._row)
 
 
 class DatasetView:
@@ -54,7 +142,9 @@ class DatasetView:
         if isinstance(at, str):
             return self.tensorlake[at]
         found = self.tensorlake[at]
-        return DatasetView(found) if isinstance(found, own.View) else found
+        if isinstance(found, own.View):
+            return DatasetView(found)
+        return Row(self.tensorlake, found, at) if isinstance(at, int | np.integer) else found
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.tensorlake)
@@ -63,9 +153,9 @@ class DatasetView:
         return repr(self.tensorlake)
 
     @property
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> Schema:
         """The type of each column."""
-        return dict(self.tensorlake.schema)
+        return Schema(self.tensorlake.schema)
 
     def query(self, query: str) -> DatasetView:
         """Return the rows, and columns, of a TQL query."""
@@ -185,10 +275,10 @@ class Dataset(DatasetView):
         """Move to the newest version of the branch."""
         self.tensorlake.refresh()
 
-    def branch(self, name: str, version: str | None = None) -> Dataset:
+    def branch(self, name: str, version: str | None = None) -> Branch:
         """Create a branch, and return a dataset of it: here a handle never changes its branch."""
         source = self.tensorlake if version is None else self.tensorlake.at(version)
-        return Dataset(source.branch(name))
+        return Branch(source.branch(name))
 
     def merge(self, branch_name: str) -> None:
         """Merge a branch into this one."""
@@ -200,19 +290,30 @@ class Dataset(DatasetView):
         self.tensorlake.tag(name) if version is None else self.tensorlake.at(version).tag(name)
 
     @property
-    def branches(self) -> list[str]:
-        """Names of the branches."""
-        return [*self.tensorlake.branches]
+    def branches(self) -> Refs:
+        """The branches."""
+        return Refs(self.tensorlake.branches, self._at_branch)
 
     @property
-    def tags(self) -> list[str]:
-        """Names of the tags."""
-        return [*self.tensorlake.tags]
+    def tags(self) -> Refs:
+        """The tags."""
+        return Refs(self.tensorlake.tags, self.tensorlake.at)
 
     @property
-    def history(self) -> Any:
+    def history(self) -> list[Version]:
         """The versions of the branch, newest first."""
-        return self.tensorlake.log()
+        return [Version(one.version, one.message, one.time) for one in self.tensorlake.log()]
+
+    def _at_branch(self, name: str) -> own.Dataset:
+        return own.open_dataset(self.tensorlake.url, name)
+
+
+class Branch(Dataset):
+    """A dataset of a new branch, which programs of the library open before they use it."""
+
+    def open(self) -> Dataset:
+        """Return the dataset."""
+        return self
 
 
 class _Rows:
@@ -256,6 +357,17 @@ def open_read_only(url: Place, **options: Any) -> DatasetView:
 def exists(url: Place) -> bool:
     """Whether there is a dataset."""
     return own.exists(url)
+
+
+def like(src: DatasetView, dst: Place, **options: Any) -> Dataset:
+    """Create a dataset with the columns of another one."""
+    return create(dst, src.schema, **options)
+
+
+def from_parquet(url: Place) -> DatasetView:
+    """Read a Parquet file into memory."""
+    rows = parquet(url, f"memory://parquet-{token_hex(8)}", progress=False)
+    return DatasetView(rows)
 
 
 def delete(url: Place) -> None:

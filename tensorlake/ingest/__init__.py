@@ -24,7 +24,7 @@ from tensorlake.ingest.media.mesh import mesh
 from tensorlake.ingest.media.nifti import nifti
 from tensorlake.ingest.media.pointcloud import pointcloud
 from tensorlake.ingest.media.video import video
-from tensorlake.ingest.plug_ins import importer
+from tensorlake.ingest.plug_ins import importer, importer_names
 from tensorlake.ingest.records.deeplake import deeplake
 from tensorlake.ingest.records.litdata import litdata
 from tensorlake.ingest.records.mds import mds
@@ -118,4 +118,4 @@ if not TYPE_CHECKING:  # a type checker is to refuse such names, not to take the
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, "__doc__", "__file__", "__name__"})
+    return sorted({*__all__, *importer_names(), "__doc__", "__file__", "__name__"})

@@ -13,9 +13,14 @@ from typing import Any
 from tensorlake.errors import UnsupportedFeatureError
 from tensorlake.types import loaded_plug_in
 
-__all__ = ["importer"]
+__all__ = ["importer", "importer_names"]
 
 GROUP = "tensorlake.importers"
+
+
+def importer_names() -> list[str]:
+    """Return the names of the importers of installed packages."""
+    return sorted({one.name for one in entry_points(group=GROUP)})
 
 
 def importer(name: str) -> Callable[..., Any] | None:

@@ -142,8 +142,8 @@ def row_id_texts(selection: Selection) -> list[str]:
 def source_texts(selection: Selection, reader: Reader) -> list[str | None]:
     """Return the items that rows were ingested from, such as ``"photos/cat/1.jpg"``.
 
-    Rows that are known by position have the name of their file, if they are from one; None: the row
-    was not ingested, or its source has no name.
+    The second item of one name is ``"name#2"``. Rows that are known by position have the name of
+    their file, if they are from one; None: the row was not ingested, or its source has no name.
 
     Args:
         selection: The rows.
@@ -184,6 +184,7 @@ class _ItemIndex:
         ):
             above = self._places[source]
             item = bytes(name).decode(errors="replace") if has_name else ""
+            item = item.replace("\0", "#")  # the ledger's mark of a name that is there again
             texts[place] = "/".join(part for part in (above, item) if part) or None
         return texts.tolist()
 

@@ -86,17 +86,29 @@ def stored_rows(view: RowSet, columns: Sequence[str]) -> Iterator[dict[str, Any]
         positions = np.arange(start, stop, dtype=np.int64)
         read = {name: view.read_exported(name, positions) for name in columns}
         for at in range(len(positions)):
-            yield {name: as_stored(types[name], column, at) for name, column in read.items()}
+            yield {
+                name: as_stored(types[name], column, at, keeps_size=True)
+                for name, column in read.items()
+            }
 
 
-def as_stored(sample_type: SampleType, column: Any, at: int) -> Any:
-    """Return one sample: an image as bytes, a mask as RLE, any other as users see it."""
+def as_stored(sample_type: SampleType, column: Any, at: int, *, keeps_size: bool = False) -> Any:
+    """Return one sample: an image as bytes, a mask as RLE, any other as users see it.
+
+    Args:
+        sample_type: Its type.
+        column: The samples.
+        at: Its position.
+        keeps_size: Whether no masks of a size are that, as ``extend`` takes it, and not [].
+    """
     if isinstance(column, EncodedColumn) and sample_type.is_media:
         if column.valid is not None and not column.valid[at]:
             return None
         sample = column.samples[at]
-        runs = isinstance(sample_type, InstanceMask)
-        return sample_type.run_lengths(sample) if runs else bytes(sample)
+        if not isinstance(sample_type, InstanceMask):
+            return bytes(sample)
+        read = sample_type.stored_runs if keeps_size else sample_type.run_lengths
+        return read(sample)
     return sample_type.present_one(column, at)
 
 

@@ -72,7 +72,7 @@ def ingest_array_files(
             if own != types:
                 raise _differs(arrays, own, types, paths[0])
             pieces += [Piece(path, start, stop, size) for start, stop, size in cut_rows(found)]
-    check_pieces(kind, pieces)
+    check_pieces(kind, pieces, types)
 
     def read(piece: Piece, only: Sequence[str] | None = None) -> dict[str, Any]:
         with opened(piece.path) as arrays:

@@ -124,7 +124,7 @@ def numpy(
 
 
 def _with_nulls(part: np.ndarray | Ragged) -> Any:
-    """Return values of which NaT, the time that is none, is NULL."""
+    """Return values with NULL in place of NaT."""
     if isinstance(part, Ragged) or part.dtype.kind != "M" or not np.isnat(part).any():
         return part
     return [

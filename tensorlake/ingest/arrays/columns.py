@@ -25,7 +25,9 @@ from tensorlake.errors import InvalidInputError, SchemaError, TensorlakeError
 from tensorlake.types import (
     Array,
     Bool,
+    Bytes,
     ClassLabel,
+    EncodedColumn,
     InstanceMask,
     Json,
     Link,
@@ -41,6 +43,7 @@ from tensorlake.types import (
     from_json,
     untiled,
 )
+from tensorlake.types import Sequence as SequenceType
 
 __all__ = ["ArrayColumn", "OpenArrays", "StoredArray", "array_columns", "cut_rows"]
 
@@ -231,7 +234,9 @@ def _plain(opened: OpenArrays, name: str, given: SampleType | None) -> ArrayColu
 
     def read(start: int, stop: int) -> Any:
         values = array.read(start, stop)
-        return _texts(opened, name, values, start) if is_text else values
+        if values.dtype.kind == "m":
+            return values.view(np.int64)
+        return _texts(opened, name, values, start) if is_text else _without_nat(values)
 
     chunk_rows = array.chunk[0] if array.chunk else 1
     return ArrayColumn(kind, array.shape[0], array.row_nbytes, max(1, chunk_rows), read)
@@ -252,17 +257,43 @@ def _type(opened: OpenArrays, name: str, array: StoredArray) -> SampleType:
         return ClassLabel(array.names)
     if array.dtype.kind == "M" and not inner:
         unit, count = np.datetime_data(array.dtype)
-        if unit in {"s", "ms", "us", "ns"} and count == 1:
-            return Timestamp(cast("Any", unit))
+        if unit in {"s", "ms", "us", "ns", "D"} and count == 1:
+            has_nat = any(np.isnat(part).any() for part in _parts(array))
+            if unit == "D":
+                return Timestamp("s", is_date=True, nullable=has_nat)
+            return Timestamp(cast("Any", unit), nullable=has_nat)
+    if array.dtype.kind == "m" and not inner:
+        raise _wrong(
+            opened,
+            name,
+            f"has {array.dtype}, of which there is no tensor\nto have the counts:"
+            f" schema={{{name!r}: 'int64'}}, or leave it out: columns=[…]",
+        )
     if array.dtype.kind == "b" and not inner:
         return Bool()
     return _array_type(opened, name, array.dtype, inner)
 
 
+def _parts(array: StoredArray) -> Iterator[np.ndarray]:
+    """Yield the values of an array of one axis, of which few are in memory together."""
+    for start in range(0, array.shape[0], PIECE_NBYTES):
+        yield array.read(start, min(start + PIECE_NBYTES, array.shape[0]))
+
+
+def _without_nat(values: np.ndarray) -> Any:
+    """Return values with NULL in place of NaT."""
+    if values.dtype.kind != "M" or values.ndim != 1 or not np.isnat(values).any():
+        return values
+    return [
+        None if one is True else value
+        for value, one in zip(values, np.isnat(values).tolist(), strict=True)
+    ]
+
+
 def _array_type(
     opened: OpenArrays, name: str, dtype: np.dtype, shape: tuple[int | None, ...]
 ) -> SampleType:
-    if dtype.kind not in "biuf":
+    if dtype.kind not in "biufc":
         what = "records with fields" if dtype.names is not None else str(dtype)
         raise _wrong(
             opened,
@@ -414,7 +445,12 @@ def _encoded(
 
 
 def _sample(kind: SampleType, sample: bytes) -> Any:
-    """Return a value as ``extend`` takes it; an empty sample may be that of a NULL."""
+    """Return a value as ``extend`` takes it; an empty sample may be that of a NULL.
+
+    Files within lists stay as they are stored, too.
+    """
+    if isinstance(kind, Bytes):
+        return sample
     if isinstance(kind, Json | Tags):
         return json.loads(sample) if sample else None
     if isinstance(kind, Text | Uuid):
@@ -422,7 +458,11 @@ def _sample(kind: SampleType, sample: bytes) -> Any:
     if not sample:
         return None
     if isinstance(kind, InstanceMask):
-        return kind.run_lengths(sample)
+        return kind.stored_runs(sample)
+    if isinstance(kind, SequenceType) and kind.item.is_media:
+        items = kind.items_of(sample)
+        if isinstance(items, EncodedColumn):
+            return [_sample(kind.item, bytes(one)) for one in items.samples]
     return given_sample(kind, sample) if kind.is_media else kind.present_sample(sample)
 
 

@@ -50,7 +50,8 @@ def hdf5(
 ) -> Dataset:
     """Ingest HDF5 files: each array a tensor, its first axis the rows.
 
-    Arrays in groups are named by their paths, ``train/x``. Strings become text, arrays of any
+    Arrays in groups are named by their paths, ``train/x``; a soft link within the file is read
+    where ``columns`` names it. Strings become text, arrays of any
     length stay such, an enumeration of 0, 1, … becomes a ClassLabel. Files written by ``to_hdf5``
     are restored to the same tensors.
 
@@ -86,10 +87,11 @@ def hdf5(
         raise missing_extra("ingest.hdf5()", "hdf5") from error
     files = SourceFiles(options.get("storage_options"))
     paths = _paths(src, files)
+    only = None if columns is None or isinstance(columns, str) else [*columns]
     return ingest_array_files(
         "hdf5",
         paths,
-        lambda path: _opened(h5py, path, files),
+        lambda path: _opened(h5py, path, files, only),
         dst,
         options,
         files=files,
@@ -110,7 +112,9 @@ def _paths(
 
 
 @contextmanager
-def _opened(h5py: Any, path: str, files: SourceFiles) -> Generator[OpenArrays]:
+def _opened(
+    h5py: Any, path: str, files: SourceFiles, only: Sequence[str] | None
+) -> Generator[OpenArrays]:
     place = public_url(path)
     with files.open(path) if is_url(path) else nullcontext(path) as content:
         try:
@@ -121,16 +125,16 @@ def _opened(h5py: Any, path: str, files: SourceFiles) -> Generator[OpenArrays]:
             raise InvalidInputError(message, src=place) from error
         with file:
             try:
-                yield _arrays(h5py, file, place)
+                yield _arrays(h5py, file, place, only)
             except (OSError, RuntimeError, KeyError) as error:  # of h5py, where a header is damaged
                 raise InvalidInputError(f"{place!r} is damaged: {error}", src=place) from error
 
 
-def _arrays(h5py: Any, file: Any, place: str) -> OpenArrays:
+def _arrays(h5py: Any, file: Any, place: str, only: Sequence[str] | None) -> OpenArrays:
     arrays: dict[str, StoredArray] = {}
     types: dict[str, Any] = {}
     strange: dict[str, str] = {}
-    for name, one in _members(h5py, file, ""):
+    for name, one in _found(h5py, file, only):
         if len(arrays) + len(strange) >= ARRAYS_MAX:
             message = f"{place!r} has more than {ARRAYS_MAX:,} arrays\ngive columns=[…]"
             raise InvalidInputError(message, src=place)
@@ -149,6 +153,39 @@ def _arrays(h5py: Any, file: Any, place: str) -> OpenArrays:
     return OpenArrays(place, arrays, types, strange)
 
 
+def _found(h5py: Any, file: Any, only: Sequence[str] | None) -> Iterator[tuple[str, Any]]:
+    """Yield the arrays and groups of some names, or else, and if one is not there, all of them."""
+    named = [] if only is None else [(name, _at(h5py, file, name)) for name in only]
+    if only is None or any(one is None for _, one in named):
+        yield from _members(h5py, file, "")
+    for name, one in named:
+        if one is not None:
+            yield name, one
+        if isinstance(one, h5py.Group):
+            yield from _members(h5py, one, f"{name}/")
+
+
+def _at(h5py: Any, file: Any, name: str) -> Any:
+    """Return what a path leads to, also by soft links; a text where it leaves the file."""
+    place, rest, links = file, [*name.split("/")], 0
+    while rest:
+        first = rest.pop(0)
+        if not isinstance(place, h5py.Group) or (first and first not in {*place}):
+            return None
+        link: Any = place.get(first, getlink=True) if first else None
+        if isinstance(link, h5py.ExternalLink):
+            return "is a link to another file"
+        if isinstance(link, h5py.SoftLink):
+            links += 1
+            if links > DEPTH_MAX:
+                return "is a link that leads back to itself"
+            start = file if link.path.startswith("/") else place
+            place, rest = start, [*link.path.strip("/").split("/"), *rest]
+        elif first and first != ".":
+            place = place.get(first)
+    return place
+
+
 def _members(h5py: Any, group: Any, start: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
     """Yield arrays and groups below a group by path; a text where one cannot be followed."""
     for name in group:
@@ -158,7 +195,7 @@ def _members(h5py: Any, group: Any, start: str, depth: int = 0) -> Iterator[tupl
             yield path, "is a link to another file"
             continue
         if isinstance(link, h5py.SoftLink):
-            continue  # another name of what is there
+            continue  # another name of what is there; `_at` follows it
         one = group.get(name)
         if isinstance(one, h5py.Group):
             if depth >= DEPTH_MAX:

@@ -123,7 +123,7 @@ def names_below(paths: Iterable[str]) -> dict[str, str]:
     {'s3://b/raw/x/0.csv': 'x/0.csv', 's3://b/raw/1.csv': '1.csv'}
     """
     split = {path: path.split("/") for path in paths}
-    folders = [parts[:-1] for parts in split.values()]
+    folders = [parts[:-1] for parts in split.values()] or [[]]
     pairs = zip(min(folders), max(folders), strict=False)  # they share what all share
     depth = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     return {path: "/".join(parts[depth:]) for path, parts in split.items()}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from tensorlake.errors import InvalidInputError
+from tensorlake.errors import InvalidInputError, TensorlakeError
 from tensorlake.ingest.engine.source import Item, LoadedRows, Refused, Source
 from tensorlake.storage import parallel_map
 
@@ -58,7 +58,8 @@ def read_ahead(
         is_strict: Whether an item that cannot be loaded is an error.
 
     Raises:
-        InvalidInputError: An item cannot be loaded, and ``is_strict`` is set.
+        InvalidInputError: An item cannot be loaded (its loading raised this, or a ValueError), and
+            ``is_strict`` is set.
     """
 
     def load(piece: range) -> list[LoadedItems]:
@@ -69,6 +70,15 @@ def read_ahead(
                 raise
             if len(piece) == 1:
                 return [LoadedItems(piece, {}, error)]
+        except TensorlakeError:
+            raise
+        except ValueError as error:  # as a plug-in raises it for what it cannot parse
+            if len(piece) == 1:
+                name = source.name(source.items[piece.start])
+                refused = InvalidInputError(f"{name}: {error}", item=name)
+                if is_strict:
+                    raise refused from error
+                return [LoadedItems(piece, {}, refused)]
         return [loaded for item in piece for loaded in load(range(item, item + 1))]
 
     pieces = (piece for run in batch for piece in source.cut(run, STAGED_NBYTES))

@@ -434,6 +434,9 @@ def _dry_run(source: Source[Item], *, on_error: OnError) -> Dataset:
     """Ingest the first few rows into a dataset in memory with a random, private name."""
     dataset = create(f"memory://ingest-dry-run-{secrets.token_hex(8)}", source.schema_to_create)
     items = range(min(DRY_RUN_ROWS, len(source.items)))
+    if not items:
+        dataset.ingest_report = IngestReport(unit=source.unit, dry_run=True)
+        return dataset
     loaded = LoadedItems.of(items, source.load(source.items[: items.stop]))
     columns = {
         name: values[:DRY_RUN_ROWS]

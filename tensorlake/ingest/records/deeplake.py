@@ -51,7 +51,15 @@ _FILES = {
     **dict.fromkeys(("mp3", "flac", "wav"), Audio),
 }
 _BOXES = {"LTRB": "xyxy", "LTWH": "xywh", "CCWH": "cxcywh"}
-_ARRAYS = ("generic", "embedding", "binary_mask", "instance_label", "keypoints_coco", "point_cloud")
+_ARRAYS = (
+    "generic",
+    "segment_mask",
+    "embedding",
+    "binary_mask",
+    "instance_label",
+    "keypoints_coco",
+    "point_cloud",
+)
 
 Sample = tuple[bytes, tuple[int, ...]]
 
@@ -117,7 +125,7 @@ def deeplake(
     made = {name: _column(one) for name, one in chosen.items()}
     types = {name: given.get(name, one.type) for name, one in made.items()}
     pieces = _pieces(folder, [*chosen.values()])
-    check_pieces("deeplake", pieces)
+    check_pieces("deeplake", pieces, types)
     stamps = {
         piece.path: " ".join(folder.stamp(one, piece.start, piece.stop) for one in chosen.values())
         for piece in pieces
@@ -199,12 +207,18 @@ def _column(tensor: DeepLakeTensor) -> _Column:
         raise _refused(tensor, "its samples are links")
     if meta.get("chunk_compression") not in {None, "lz4"}:
         raise _refused(tensor, f"its chunks are compressed as {meta['chunk_compression']}")
+    has_none = 0 in meta["min_shape"]  # a sample of nothing, which is Deep Lake's None
+
+    def content_of_file(sample: Sample) -> bytes | None:
+        return sample[0] or None
+
     if compression in _FILES and htype in {"video", "audio"}:
-        return _of(tensor, _FILES[compression](), lambda sample: sample[0])
+        return _of(tensor, _FILES[compression](nullable=has_none), content_of_file)
     if compression in _CODECS and htype.startswith(("image", "segment_mask")):
         codec: Any = _CODECS[compression]
-        kind = Image(codec) if htype.startswith("image") else SegmentMask(_names(tensor))
-        return _of(tensor, kind, lambda sample: sample[0])
+        if htype.startswith("image"):
+            return _of(tensor, Image(codec, nullable=has_none), content_of_file)
+        return _of(tensor, SegmentMask(_names(tensor), nullable=has_none), content_of_file)
     if compression not in {None, "lz4"}:
         raise _refused(tensor, f"its samples are {compression} of the htype {htype!r}")
 
@@ -220,6 +234,9 @@ def _column(tensor: DeepLakeTensor) -> _Column:
     def array(sample: Sample) -> np.ndarray:
         return np.frombuffer(content(sample), dtype).reshape(sample[1])
 
+    def array_or_none(sample: Sample) -> np.ndarray | None:
+        return array(sample) if 0 not in sample[1] else None
+
     if htype == "class_label" and dtype.kind in "iu" and _names(tensor):
         is_single = meta["min_shape"] == meta["max_shape"] == [1]
         kind = ClassLabel(_names(tensor), multi=not is_single)
@@ -232,9 +249,10 @@ def _column(tensor: DeepLakeTensor) -> _Column:
         box: Any = mode
         return _of(tensor, BBox(box), lambda sample: array(sample).reshape(-1, 4))
     if htype.startswith("image") and dtype == np.uint8:
-        return _of(tensor, Image("png"), array)
-    if htype == "segment_mask":
-        return _of(tensor, SegmentMask(_names(tensor), dtype=dtype), array)
+        return _of(tensor, Image("png", nullable=has_none), array_or_none)
+    if htype == "segment_mask" and (codes := _codes(tensor, dtype)) is not None:
+        mask = SegmentMask(_names(tensor), dtype=codes, nullable=has_none)
+        return _of(tensor, mask, array_or_none)
     if htype not in (*_ARRAYS, "class_label") and not htype.startswith("image"):
         raise _refused(tensor, f"it is of the htype {htype!r}")
     least, most = meta["min_shape"], meta["max_shape"]
@@ -261,6 +279,15 @@ def _value(column: _Column, row: Any, at: int) -> Any:
         name = column.tensor.name
         message = f"row {at} of {name!r} is damaged: {error}"
         raise InvalidInputError(message, tensor=name, row=at) from error
+
+
+def _codes(tensor: DeepLakeTensor, dtype: np.dtype) -> np.dtype | None:
+    """Return the dtype of a mask's codes: uint32 is Deep Lake's default; None: it is an array."""
+    if dtype.name in {"uint8", "uint16"}:
+        return dtype
+    if not _names(tensor):
+        return None
+    return np.min_scalar_type(max(0, len(_names(tensor)) - 1))
 
 
 def _names(tensor: DeepLakeTensor) -> list[str]:

@@ -92,11 +92,12 @@ class DeepLakeFolder:
         meta = self._json("dataset_meta.json")
         try:
             hidden = {*meta.get("hidden_tensors", ())}
-            folders = {**meta.get("tensor_names", {})}
-            names = [str(name) for name in meta["tensors"] if name not in hidden]
-        except (KeyError, TypeError) as error:
+            # By name, which a tensor may have got from another one since; before, only its folder
+            folders = meta.get("tensor_names") or {name: name for name in meta["tensors"]}
+            named = {str(name): str(one) for name, one in folders.items() if one not in hidden}
+        except (KeyError, TypeError, AttributeError) as error:
             raise self._damaged(f"dataset_meta.json: {error!r}") from error
-        self.tensors = {name: self._tensor(name, str(folders.get(name, name))) for name in names}
+        self.tensors = {name: self._tensor(name, folder) for name, folder in named.items()}
 
     # ---- samples
 

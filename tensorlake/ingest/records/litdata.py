@@ -3,15 +3,17 @@
     index.json   chunks: filename, rows, bytes · config: formats of the leaves, and their tree
 
 Each leaf of the tree is a tensor, named by its path: ``image``, ``meta/id``, ``0`` in a tuple.
-Layouts are those of https://github.com/Lightning-AI/litData; ``pickle`` is refused, and so are
-chunks of Arrow, of frames and of ciphers, which only LitData reads.
+Layouts are those of https://github.com/Lightning-AI/litData (chunks of Arrow: `litdata_arrow.py`);
+``pickle`` is refused, and so are chunks of frames and of ciphers, which only LitData reads.
 """
 
 from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import Any, Unpack, cast
 
@@ -21,6 +23,7 @@ from tensorlake.dataset import LITDATA_DTYPES, Dataset
 from tensorlake.errors import InvalidInputError, did_you_mean
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.source_files import SourceFiles
+from tensorlake.ingest.records.litdata_arrow import ArrowRows
 from tensorlake.ingest.records.nested_values import parse_nested
 from tensorlake.ingest.records.shards import (
     Decoder,
@@ -94,7 +97,8 @@ def litdata(
         _check_config(config, place)
         chunks = [_chunk(folder, dict(one), config) for one in index["chunks"]]
         formats = [str(one) for one in config["data_format"]]
-        names = _names(config.get("data_spec"), len(formats))
+        paths = _paths(config.get("data_spec"), len(formats))
+        names = ["/".join(path) or "data" for path in paths]
     except InvalidInputError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
@@ -102,12 +106,16 @@ def litdata(
         raise InvalidInputError(message, src=place) from error
     is_tokens = config.get("item_loader") == "TokensLoader"
     reader = ShardReader(files, [None] * len(formats), () if is_tokens else range(len(formats)))
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        message = f"two leaves of the samples of {place!r} are {twice!r}{_THEIRS}"
+        raise InvalidInputError(message, src=place)
     return ingest_shards(
         "litdata",
         chunks,
-        reader,
+        ArrowRows(files, reader, paths),
         dict(zip(names, formats, strict=True)),
-        _field,
+        partial(_field, optional=_optional(config.get("types"), paths)),
         dst,
         options,
         files=files,
@@ -131,8 +139,6 @@ def _check_config(config: Mapping[str, Any], place: str) -> None:
         why = f"its chunks are for {loader}"
     elif config.get("compression") and level not in {None, "chunk"}:
         why = f"its chunks are compressed by {level}"
-    elif config.get("ipc_compression"):
-        why = "its chunks are Arrow"
     if why:
         raise InvalidInputError(f"{place!r} is not read here: {why}{_THEIRS}", src=place)
 
@@ -150,19 +156,18 @@ def _chunk(folder: str, described: Mapping[str, Any], config: Mapping[str, Any])
     return Shard(path, rows, 0 if is_packed else nbytes, algorithm if is_packed else None)
 
 
-def _names(spec: Any, count: int) -> list[str]:
-    """Return the paths of the leaves of a row's tree."""
-    if spec is None:
-        names = [str(at) for at in range(count)]
-    else:
+def _paths(spec: Any, count: int) -> list[list[str]]:
+    """Return the keys that lead to each leaf of a row's tree."""
+    paths = [[str(at)] for at in range(count)]
+    if spec is not None:
         _, tree = json.loads(spec)
-        names = [path or "data" for path in _leaves(tree, "", 0)]
-    if len(names) != count or len(set(names)) != count:
-        raise ValueError(f"its tree has {len(names)} leaves, and {count} formats")
-    return names
+        paths = _leaves(tree, [], 0)
+    if len(paths) != count:
+        raise ValueError(f"its tree has {len(paths)} leaves, and {count} formats")
+    return paths
 
 
-def _leaves(tree: Any, path: str, depth: int) -> list[str]:
+def _leaves(tree: Any, path: list[str], depth: int) -> list[list[str]]:
     if depth > DEPTH_MAX:
         raise ValueError(f"its tree is deeper than {DEPTH_MAX}")
     children = tree["children_spec"]
@@ -174,19 +179,37 @@ def _leaves(tree: Any, path: str, depth: int) -> list[str]:
         keys = json.loads(context) if isinstance(context, str) else context
     else:
         keys = range(len(children))
-    start = f"{path}/" if path else ""
     pairs = zip(keys, children, strict=True)
-    return [leaf for key, one in pairs for leaf in _leaves(one, f"{start}{key}", depth + 1)]
+    return [leaf for key, one in pairs for leaf in _leaves(one, [*path, str(key)], depth + 1)]
 
 
-def _field(name: str, text: str, first: bytes) -> tuple[SampleType, Decoder]:
+def _optional(types: Any, paths: Sequence[Sequence[str]]) -> set[str]:
+    """Return the leaves that may be None: their types in the index say so."""
+    found: set[str] = set()
+    for path in paths:
+        one = types
+        for key in path:
+            fields = one.get("fields", one) if isinstance(one, dict) else {}
+            one = cast("dict[str, Any]", fields).get(key)
+            if isinstance(one, dict) and cast("dict[str, Any]", one).get("optional"):
+                found.add("/".join(path))
+    return found
+
+
+def _field(
+    name: str, text: str, first: Any, *, optional: Collection[str]
+) -> tuple[SampleType, Decoder]:
     """Return type and decoder of a leaf, as `_known_field`; an error where there are none."""
     try:
-        return _known_field(name, text, first)
+        kind, decode = _known_field(name, text, first if isinstance(first, bytes) else b"")
     except InvalidInputError:
         raise
     except ValueError as error:
         raise InvalidInputError(f"{error}{_THEIRS}", tensor=name) from error
+    if name in optional:
+        kind = replace(cast("Any", kind), nullable=True)
+    # Chunks of Arrow have values
+    return kind, lambda value: decode(value) if isinstance(value, bytes) else value
 
 
 def _known_field(name: str, text: str, first: bytes) -> tuple[SampleType, Decoder]:
@@ -252,7 +275,7 @@ def _one_axis(content: bytes, dtype: np.dtype) -> tuple[int]:
 
 
 def _dtype(known: Sequence[str], number: int, name: str) -> np.dtype:
-    if not 0 <= number < len(known) or known[number].startswith(("complex", "bfloat")):
+    if not 0 <= number < len(known) or known[number].startswith("bfloat"):
         what = known[number] if 0 <= number < len(known) else f"the unknown dtype {number}"
         raise ValueError(f"{name!r} has {what}, of which there is no tensor")
     return np.dtype(known[number])

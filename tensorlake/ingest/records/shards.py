@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from os import PathLike
 from pathlib import PurePath
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -53,7 +53,16 @@ COMPRESSED_NBYTES_MAX = 2 << 30
 
 _U32 = np.dtype("<u4")
 
-Decoder = Callable[[bytes], Any]
+
+class RowReader(Protocol):
+    """Reads the rows of shards."""
+
+    def rows(self, shard: Shard, start: int, stop: int) -> Iterator[list[Any] | str]:
+        """Yield the fields of rows [start, stop); a reason where one is damaged."""
+        ...
+
+
+Decoder = Callable[[Any], Any]
 """Returns the value of a field, or raises ValueError."""
 
 
@@ -247,7 +256,7 @@ def _decompressed(content: bytes, shard: Shard) -> bytes:
 def ingest_shards(
     kind: str,
     shards: Sequence[Shard],
-    reader: ShardReader,
+    reader: RowReader,
     formats: Mapping[str, str],
     field: Callable[[str, str, bytes], tuple[SampleType, Decoder]],
     dst: str | PathLike[str],
@@ -292,7 +301,7 @@ def ingest_shards(
     decoders = [(name, _decoder(name, types[name], decode)) for name, (_, decode) in fields.items()]
     by_path = {shard.path: shard for shard in shards}
     pieces = [piece for shard in shards for piece in _pieces(shard)]
-    check_pieces(kind, pieces)
+    check_pieces(kind, pieces, types)
     is_strict = options.get("on_error", "raise") == "raise"
 
     def load(items: Sequence[Piece]) -> LoadedRows:
@@ -343,7 +352,7 @@ def _name(piece: Piece, number: int) -> str:
     return f"row {number} of {PurePath(piece.path).name}"
 
 
-def _row(decoders: Sequence[tuple[str, Decoder]], parts: Sequence[bytes]) -> dict[str, Any] | str:
+def _row(decoders: Sequence[tuple[str, Decoder]], parts: Sequence[Any]) -> dict[str, Any] | str:
     """Return the values of a row, or why there are none."""
     row: dict[str, Any] = {}
     for (name, decode), part in zip(decoders, parts, strict=True):

@@ -101,10 +101,11 @@ def tfrecord(
     records = _Records(files, is_strict=is_strict)
     paths = _paths(src, files)
     pieces = [piece for path in paths for piece in records.pieces(path)]
-    check_pieces("tfrecord", pieces)
     given = {name: as_type(one) for name, one in (schema or {}).items()}
     known = {**types_there(dst, options), **given}
-    types = {**(_written_types(paths, files) or records.types(pieces, known)), **given}
+    written = _written_types(paths, files)
+    check_pieces("tfrecord", pieces, written)
+    types = {**(written or records.types(pieces, known)), **given}
     return ingest_pieces(
         "tfrecord",
         pieces,
@@ -362,7 +363,7 @@ def _row(features: Mapping[str, Values | None], types: Mapping[str, SampleType])
 def _value(name: str, kind: SampleType, values: Values | None, shape: Values | None) -> Any:
     """Return a sample of a feature; ValueError where the type does not accept it."""
     own = () if kind.is_media else kind.shape or ()
-    is_list = isinstance(kind, SequenceType) or None in own
+    is_list = isinstance(kind, SequenceType) or None in own or 0 in own
     if values is None or (not len(values) and not is_list):
         if kind.nullable:
             return None

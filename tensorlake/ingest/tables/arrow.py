@@ -177,8 +177,9 @@ def parquet(
     def read(piece: Piece, columns: Sequence[str] | None = None) -> Arrow:
         return unnested(stored.read(piece, columns), schema or ())
 
-    check_pieces("parquet", pieces)
-    first = _first(pieces, read, is_strict=is_strict)
+    check_pieces("parquet", pieces, stored.schema.names)
+    empty = unnested(stored.schema.empty_table(), schema or ())
+    first = _first(pieces, read, is_strict=is_strict) if pieces else empty
     lists = _lists(first, pieces, stored.metadata, read, given=schema or ())
     types = column_types(first, schema, is_whole=len(pieces) == 1, lists=lists)
 
@@ -213,13 +214,13 @@ def parquet(
     )
 
 
-def check_pieces(kind: str, pieces: Sequence[Piece]) -> None:
-    """Refuse files without rows.
+def check_pieces(kind: str, pieces: Sequence[Piece], types: Collection[str] = ()) -> None:
+    """Refuse files without rows, unless they have columns: those make an empty dataset.
 
     Raises:
         InvalidInputError: There are none.
     """
-    if not pieces:
+    if not pieces and not types:
         raise InvalidInputError(f"there are no rows to ingest as {kind}", kind=kind)
 
 
@@ -268,8 +269,10 @@ def ingest_pieces(
     """
     stamp = stamp or files.stamp
     stamps = {path: stamp(path) for path in dict.fromkeys(piece.path for piece in pieces)}
-    first = Path(full_place(pieces[0].path))
-    place = first.name if len(stamps) == 1 else first.parent.name
+    place = ""
+    if pieces:
+        first = Path(full_place(pieces[0].path))
+        place = first.name if len(stamps) == 1 else first.parent.name
     if key is not None:
         check_key(key, types)
         records = Records(pieces, key, load, keys)

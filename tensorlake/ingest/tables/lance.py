@@ -22,13 +22,14 @@ from tensorlake.dataset import (
     lists_of,
     values_of,
 )
-from tensorlake.errors import InvalidInputError, did_you_mean, missing_extra
+from tensorlake.errors import InvalidInputError, did_you_mean, missing_extra, shown
 from tensorlake.ingest.engine.found_files import Piece, source_path
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.source import LoadedRows, given_settings, part_of
 from tensorlake.ingest.engine.source_files import SourceFiles
 from tensorlake.ingest.tables.arrow import check_pieces, column_types, ingest_pieces
 from tensorlake.ingest.tables.nested import unnested
+from tensorlake.quantities import is_whole_number
 from tensorlake.storage import public_url
 
 __all__ = ["lance"]
@@ -86,6 +87,11 @@ def lance(
     """
     path = source_path(src)
     place = public_url(path)
+    if version is not None and not isinstance(version, str):
+        is_whole = is_whole_number(version) and 0 < version < 1 << 63
+        if not is_whole:
+            message = f"version={shown(version)}: give the number of a version, from 1, or a tag"
+            raise InvalidInputError(message, argument="version", actual=version)
     opened = _opened(path, version, options.get("storage_options"))
     named = {field.name for field in opened.schema}
     for name in columns or ():
@@ -112,8 +118,8 @@ def lance(
             raise InvalidInputError(message, src=place, item=piece.name) from error
 
     pieces = [piece for name, one in fragments.items() for piece in _pieces(name, one, read)]
-    check_pieces("lance", pieces)
-    first = read(pieces[0])
+    check_pieces("lance", pieces, opened.schema.names)
+    first = read(pieces[0]) if pieces else unnested(_empty(opened, selected), schema or ())
     lists = _lists(first, opened, schema or ())
     types = column_types(first, schema, is_whole=False, lists=lists)
 
@@ -166,6 +172,11 @@ def _opened(
         of = "" if version is None else f", version {version!r}"
         message = f"{place!r} is not read as a Lance dataset{of}: {first}"
         raise InvalidInputError(message, src=place) from error
+
+
+def _empty(opened: Library, selected: Sequence[str] | None) -> Arrow:
+    """Return a table of the columns, without rows."""
+    return opened.scanner(columns=selected, limit=0, **READ).to_table()
 
 
 def _pieces(name: str, fragment: Library, read: Any) -> Iterator[Piece]:

@@ -333,7 +333,7 @@ def _row(item: _Item, content: bytes | None, categories: Mapping[int, _Category]
         "iscrowd": [one.iscrowd for one in segments],
         "area": [one.area for one in segments],
         "segment_id": ids,
-        "mask": pixels == np.array(ids, np.int64)[:, None, None] if ids else [],
+        "mask": pixels == np.array(ids, np.int64)[:, None, None],
         "image_id": item.image.id,
         "file_name": item.image.file_name,
     }

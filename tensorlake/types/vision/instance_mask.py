@@ -186,6 +186,15 @@ class InstanceMask(SampleType):
         parts = np.split(runs, np.cumsum(counts)[:-1]) if len(counts) else []
         return [{"size": [*size], "counts": part.tolist()} for part in parts]
 
+    def stored_runs(self, sample: Buffer) -> list[dict[str, Any]] | dict[str, Any]:
+        """Return a stored sample's masks as ``extend`` takes them, with the size where none is.
+
+        Raises:
+            CorruptSampleError: It is not a sample of masks.
+        """
+        size, counts, _ = self.parse_runs(sample)
+        return self.run_lengths(sample) if len(counts) else {"size": [*size], "counts": []}
+
 
 def store_masks(table: RunTable, objects: np.ndarray) -> list[StoredMasks]:
     """Store the masks of many rows at once.

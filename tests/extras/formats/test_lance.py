@@ -119,6 +119,9 @@ def test_blobs_are_bytes(tmp_path: Path) -> None:
     [
         ({"columns": ["nam"]}, "did you mean 'name'"),
         ({"version": 9}, "version 9"),
+        ({"version": -1}, "version=-1: give the number of a version"),
+        ({"version": 2**70}, "give the number of a version"),
+        ({"version": True}, "version=True: give the number of a version"),
         ({"key": "no"}, "key='no'"),
         ({"schema": {"no": "int64"}}, "unknown"),
     ],

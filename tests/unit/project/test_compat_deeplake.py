@@ -104,6 +104,33 @@ def test_branches_tags_and_versions(ds: deeplake.Dataset) -> None:
     assert ds.history
 
 
+def test_refs_versions_and_columns_have_the_library_s_attributes(ds: deeplake.Dataset) -> None:
+    other = ds.branch("fix").open()
+    other[0]["label"] = 2
+    other.commit("a label")
+    ds.tag("v1")
+
+    assert [(one.name, one.dtype) for one in ds.schema.columns][2] == ("text", tl.Text())
+    assert ds.tags.names() == ["v1"]
+    assert {*ds.branches.names()} == {"main", "fix"}
+    assert ds.branches["fix"].open()["label"][:].tolist() == [2, 1, 1]
+    assert ds.tags["v1"].open()["label"][:].tolist() == [0, 1, 1]
+    assert other.history[0].message == "a label"
+    assert other.history[0].id == other.version
+    with pytest.raises(KeyError):
+        _ = ds.tags["v2"]
+
+
+def test_datasets_are_made_like_others_and_of_parquet(ds: deeplake.Dataset, tmp_path: Path) -> None:
+    ds.tensorlake.to_parquet(tmp_path / "x.parquet", columns=["label", "text"])
+
+    read = deeplake.from_parquet(tmp_path / "x.parquet")
+    like = deeplake.like(ds, tmp_path / "like.tl")
+
+    assert read["text"][:] == ["a", "b", "c"]
+    assert (len(like), like.schema) == (0, ds.schema)
+
+
 def test_datasets_are_opened_copied_and_deleted(ds: deeplake.Dataset, tmp_path: Path) -> None:
     copied = str(tmp_path / "copied.tl")
     deeplake.copy(ds.tensorlake.url, copied)

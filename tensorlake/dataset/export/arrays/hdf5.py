@@ -78,8 +78,9 @@ class _Group:
             stored = self._h5py.string_dtype()
         elif dtype.kind == "M":
             stored = np.dtype(np.int64)
+        most = (None, *(length or None for length in shape))  # no chunk fits into a length of 0
         made = self._group.create_dataset(
-            name, shape=(0, *shape), maxshape=(None, *shape), chunks=chunk, dtype=stored
+            name, shape=(0, *shape), maxshape=most, chunks=chunk, dtype=stored
         )
         _describe(made, attributes)
         return _Array(made)

@@ -117,7 +117,8 @@ def _objects(values: Sequence[Any]) -> np.ndarray:
 
 
 def _check_form(name: str, sample_type: SampleType) -> None:
-    is_array = sample_type.dtype is not None and not untiled(sample_type).is_media
+    dtype = sample_type.dtype
+    is_array = dtype is not None and dtype.kind != "V" and not untiled(sample_type).is_media
     if is_array or sample_type.query_kind == "text":
         return
     raise UnsupportedFeatureError(

@@ -24,7 +24,7 @@ from tensorlake.dataset.write.arrow.columns import (
 )
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, shown
 from tensorlake.reading import column_nbytes
-from tensorlake.types import untiled
+from tensorlake.types import InstanceMask, untiled
 
 if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
@@ -127,7 +127,8 @@ def check_lists(view: RowSet, columns: Sequence[str]) -> None:
     selection, reader = view.selection, view.reader()
     physical = selection.physical(selection.all_positions())
     for name, one in view.schema.items():
-        if name not in columns or untiled(one).layout != "ragged" or None not in one.shape[1:]:
+        has_lengths = untiled(one).layout == "ragged" or isinstance(one, InstanceMask)
+        if name not in columns or not has_lengths or None not in one.shape[1:]:
             continue
         shapes = reader.shapes(name, physical)
         lost = np.zeros(len(shapes), np.bool_)
@@ -139,7 +140,7 @@ def check_lists(view: RowSet, columns: Sequence[str]) -> None:
             raise UnsupportedFeatureError(
                 f"row {row} of {name!r} has the shape {tuple(shapes[row].tolist())}, and lists"
                 " have no lengths within an empty one"
-                "\nleave it out: columns=[…]; to_webdataset(dst) and to_numpy(dst) have shapes",
+                "\nleave it out: columns=[…]; to_webdataset(dst) and to_zarr(dst) have shapes",
                 tensor=name,
                 row=row,
             )

@@ -256,6 +256,8 @@ def _annotations(
         )
         if name and name in values and values[name] is not None
     }
+    if isinstance(columns.get(parts.mask or ""), dict):
+        columns[parts.mask or ""] = []  # no masks, with the size of the image
     for name, column in columns.items():
         if len(column) != len(boxes):
             raise InvalidInputError(

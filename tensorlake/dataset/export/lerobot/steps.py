@@ -5,7 +5,7 @@
     action          action                  task                task_index, and its text
 
 A feature that `tl.ingest.lerobot` read has its name again. Steps of an episode are numbered by the
-order of the rows, at equal distances in time.
+order of the rows, at equal distances in time. Grey frames get three equal channels.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorlake.dataset.export.files import tensor_columns
+from tensorlake.dataset.export.files import plain_value, tensor_columns
 from tensorlake.dataset.export.headers import read_headers
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, shown
-from tensorlake.types import ClassLabel, Image, Json, SampleType, Text, Timestamp, untiled
+from tensorlake.types import ClassLabel, Column, Image, Json, SampleType, Text, Timestamp, untiled
 
 if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
@@ -38,6 +38,10 @@ NUMBERED = {
 """Features that every dataset has, which follow from the order of the rows."""
 
 _STEP, _TIME, _TASK = "t", "timestamp", "task"
+TOLERANCE_S = 1e-4
+"""By which the library lets times differ from the step ÷ fps."""
+
+_OPAQUE = 255
 _NEXT = frozenset(("reward", "done", "success", "terminated", "truncated"))
 
 
@@ -163,16 +167,31 @@ class EpisodeSteps:
     def values(self, column: FeatureColumn, positions: np.ndarray) -> Any:
         """Read values of a feature: an array (steps, …), or a list of texts."""
         read = self.view.read(column.tensor, positions)
-        present = column.type.present(read, tensor=column.tensor)
-        return [str(one) for one in present] if column.dtype == "string" else np.asarray(present)
+        if column.dtype == "string":
+            return _texts(column.tensor, column.type, read, positions)
+        whole = column.type.without_nulls(read, tensor=column.tensor)
+        values = np.asarray(column.type.present(whole, tensor=column.tensor))
+        if values.dtype == np.uint64 and len(values) and values.max() >= 1 << 63:
+            at = int(np.argmax(values.reshape(len(values), -1).max(axis=1)))
+            raise InvalidInputError(
+                f"row {positions[at]} of {column.tensor!r} has {values[at].max()}, and LeRobot's"
+                " integers are below 2**63\nleave the tensor out: columns=[…]",
+                tensor=column.tensor,
+                row=int(positions[at]),
+            )
+        return values
 
     def frames(self, column: FeatureColumn, positions: np.ndarray) -> list[np.ndarray]:
         """Read frames of a camera, each uint8 (height, width, 3).
 
         Raises:
-            InvalidInputError: One is NULL.
+            InvalidInputError: One is NULL, or has transparent pixels.
         """
-        return [_rgb(one) for one in _pixels(self.view, column.tensor, column.type, positions)]
+        read = _pixels(self.view, column.tensor, column.type, positions)
+        return [
+            _rgb(one, tensor=column.tensor, row=row)
+            for one, row in zip(read, positions.tolist(), strict=True)
+        ]
 
 
 def episode_steps(
@@ -207,6 +226,8 @@ def episode_steps(
             actual=fps,
         )
     episodes = _episodes(view, episode)
+    if not headers:
+        _check_numbering(view, types, episodes, float(rate))
     tasks, numbers = _tasks(view, types, episodes)
     used = {episode, _STEP, _TIME, _TASK}
     known = header.get("features", {})
@@ -269,10 +290,61 @@ def _tasks(
     if kind is None:
         return ["step"], np.zeros(count, np.int64)
     column = view.read(_TASK)
-    texts = [str(one) for one in kind.present(column, tensor=_TASK)]
+    texts = _texts(_TASK, kind, column, np.arange(len(view)))
     order = dict.fromkeys(texts[at] for one in episodes for at in one.positions.tolist())
     numbers = {text: number for number, text in enumerate(order)}
     return [*order], np.array([numbers[one] for one in texts], np.int64)
+
+
+def _texts(tensor: str, kind: SampleType, column: Column, positions: np.ndarray) -> list[str]:
+    """Return texts, of classes their names.
+
+    Raises:
+        InvalidInputError: One is NULL, or no class.
+    """
+    texts: list[str] = []
+    for at, row in enumerate(positions.tolist()):
+        value = plain_value(kind.present_one(column, at))
+        if value is None:
+            raise InvalidInputError(
+                f"row {row} of {tensor!r} is NULL, and LeRobot has no NULL"
+                f'\nwrite rows that have it: ds.where("{tensor} IS NOT NULL")',
+                tensor=tensor,
+                row=row,
+            )
+        texts.append(str(value))
+    return texts
+
+
+def _check_numbering(
+    view: RowSet, types: Mapping[str, SampleType], episodes: Sequence[Episode], fps: float
+) -> None:
+    """Refuse steps and times that LeRobot's own numbering would replace by others.
+
+    Raises:
+        InvalidInputError: A tensor ``t`` is not the step, or ``timestamp`` not the step ÷ fps.
+    """
+    for name, per_step in ((_STEP, 1.0), (_TIME, 1 / fps)):
+        kind = types.get(name)
+        if kind is None or not len(view):
+            continue
+        is_number = kind.dtype is not None and kind.dtype.kind in "iuf" and not kind.shape
+        values = np.full(len(view), np.nan)
+        if is_number and not isinstance(kind, ClassLabel | Timestamp):
+            whole = kind.without_nulls(view.read(name), tensor=name)
+            values = np.asarray(kind.present(whole, tensor=name), np.float64)
+        for one in episodes:
+            expected = np.arange(len(one.positions)) * per_step
+            differs = ~np.isclose(values[one.positions], expected, rtol=1e-6, atol=TOLERANCE_S)
+            if differs.any():
+                row = int(one.positions[np.argmax(differs)])
+                what = "the number of the step" if name == _STEP else "the step ÷ fps"
+                raise InvalidInputError(
+                    f"row {row} of {name!r} is not {what}, {expected[np.argmax(differs)]:g}, which"
+                    " LeRobot has in its place\nrename the tensor, or leave it out: columns=[…]",
+                    tensor=name,
+                    row=row,
+                )
 
 
 def _column(
@@ -340,8 +412,15 @@ def _pixels(view: RowSet, tensor: str, kind: SampleType, positions: np.ndarray) 
     return frames
 
 
-def _rgb(pixels: np.ndarray) -> np.ndarray:
-    """Return an image with three channels: grey in each, or without its transparency."""
+def _rgb(pixels: np.ndarray, *, tensor: str, row: int) -> np.ndarray:
+    """Return an image with three channels: grey in each, or without an alpha that hides nothing."""
     if pixels.ndim == 2 or pixels.shape[2] == 1:  # noqa: PLR2004 - an axis of channels or none
         return np.repeat(pixels.reshape(*pixels.shape[:2], 1), 3, axis=2)
+    if pixels.shape[2] == 4 and bool((pixels[:, :, 3] < _OPAQUE).any()):  # noqa: PLR2004 - RGBA
+        raise InvalidInputError(
+            f"row {row} of {tensor!r} has transparent pixels, and a video has no transparency"
+            "\nleave the tensor out: columns=[…], or store RGB images",
+            tensor=tensor,
+            row=row,
+        )
     return pixels[:, :, :3]

@@ -98,10 +98,11 @@ def _column(name: str, sample_type: SampleType) -> ShardColumn:
     if dtype is None or not is_array or isinstance(sample_type, Timestamp):
         raise unsupported(name, sample_type, "LitData")
     if not sample_type.shape:
-        if dtype.name == "uint64":
-            raise unsupported(name, sample_type, "LitData")
         kinds = {"b": ("bool", "?"), "f": ("float", "<f8")}
-        encoding, stored_as = kinds.get(dtype.kind, ("int", "<i8"))
+        kinds |= {} if dtype.name == "uint64" else dict.fromkeys("iu", ("int", "<i8"))
+        if dtype.kind not in kinds:
+            raise unsupported(name, sample_type, "LitData")
+        encoding, stored_as = kinds[dtype.kind]
         return ShardColumn(name, encoding, None, _number(stored_as))
     number = LITDATA_DTYPES.index(dtype.name)
     elements = dtype.newbyteorder("<")

@@ -247,3 +247,61 @@ def test_a_killed_export_leaves_the_old_or_the_new(made, tmp_path, kind, after_s
     assert read["x"][:].tolist() in ([1], [1, 2])
     made[:1].export(kind, out, columns=["x"], overwrite=True)
     assert [one.name for one in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "mds", "litdata", "tfrecord", "hdf5", "zarr"])
+def test_an_export_of_no_rows_is_an_empty_dataset_again(tmp_path, kind):
+    kinds = {"x": "int64", "text": tl.Text(), "label": tl.ClassLabel(["a"]), "i": tl.Image("png")}
+    ds = tl.create(f"memory://destination-empty-{kind}", kinds)
+    url = f"memory://destination-empty-{kind}-back"
+
+    ds.export(kind, tmp_path / "out")
+    again = getattr(tl.ingest, kind)
+    back, preview = again(tmp_path / "out", url), again(tmp_path / "out", f"{url}-2", dry_run=True)
+
+    assert (len(back), len(preview), dict(back.schema)) == (0, 0, kinds | dict(ds.schema))
+    ds.extend({"x": [1], "text": ["a"], "label": [0], "i": [np.zeros((2, 2, 3), np.uint8)]})
+    ds.export(kind, tmp_path / "out", overwrite=True)
+    assert len(again(tmp_path / "out", url)) == 1
+    ds.discard()
+
+
+def test_masks_without_instances_keep_their_size_or_are_an_error(tmp_path):
+    ds = tl.create("memory://destination-masks", {"m": tl.InstanceMask()})
+    ds.extend({"m": [np.zeros((0, 480, 640), bool), np.ones((1, 2, 3), bool), []]})
+    ds.commit("three")
+
+    ds.to_webdataset(tmp_path / "out")
+    back = tl.ingest.webdataset(tmp_path / "out", "memory://destination-masks-back")
+
+    assert [row["m"].shape for row in back] == [(0, 480, 640), (1, 2, 3), (0, 0, 0)]
+    for kind in ("parquet", "jsonl"):
+        with pytest.raises(
+            tl.UnsupportedFeatureError, match=r"row 0 of 'm' has the shape \(0, 480"
+        ):
+            ds.export(kind, tmp_path / kind)
+
+
+def test_numbers_that_numpy_lacks_are_refused_by_name(tmp_path):
+    ds = tl.create(
+        "memory://destination-bfloat16", {"x": "bfloat16", "a": tl.Array("bfloat16", (2,))}
+    )
+    ds.extend({"x": [1], "a": [[1, 2]]})
+    ds.commit("one")
+
+    for name in "xa":
+        with pytest.raises(tl.UnsupportedFeatureError, match=f"does not support '{name}'"):
+            ds.to_numpy(tmp_path / "x.npz", columns=[name])
+
+
+def test_arrays_of_no_elements_come_back_from_tfrecord(tmp_path):
+    ds = tl.create(
+        "memory://destination-no-elements", {"x": tl.Array("float32", (0,)), "y": "int64"}
+    )
+    ds.extend({"x": np.zeros((2, 0)), "y": [1, 2]})
+    ds.commit("two")
+
+    ds.to_tfrecord(tmp_path / "out")
+    back = tl.ingest.tfrecord(tmp_path / "out", "memory://destination-no-elements-back")
+
+    assert (back.schema["x"], back["x"][:].shape) == (tl.Array("float32", (0,)), (2, 0))

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import simplejpeg
 import zarr
 
 import tensorlake as tl
@@ -424,3 +425,66 @@ def test_a_type_that_is_none_is_refused(tmp_path, written):
 
     with pytest.raises(InvalidInputError, match=r"'x' of .*(not a type|links)"):
         tl.ingest.zarr(path, "memory://array-files-type")
+
+
+@pytest.mark.parametrize("out", ["hdf5", "zarr"])
+def test_what_was_written_comes_back_byte_for_byte(out: str, tmp_path: Path) -> None:
+    """Empty bytes beside NULL, files in lists, masks without instances, axes of length 0."""
+    if out == "hdf5":
+        h5py()
+    pixels = np.random.default_rng(0).integers(0, 255, (16, 16, 3), dtype=np.uint8)
+    photo = simplejpeg.encode_jpeg(pixels, quality=30)
+    ds = tl.create(
+        f"memory://arrays-bytes-{out}",
+        {
+            "maybe": tl.Bytes(nullable=True),
+            "raw": tl.Bytes(),
+            "mask": tl.InstanceMask(),
+            "none": tl.Array("float32", (0,)),
+            "complex": "complex64",
+            "frames": tl.Sequence(tl.Image("jpeg")),
+            "any": tl.Sequence(tl.Image("any")),
+        },
+    )
+    ds.extend(
+        {
+            "maybe": [None, b"", b"x"],
+            "raw": [b"a", b"", b"c"],
+            "mask": [np.zeros((0, 480, 640), bool), np.ones((1, 2, 3), bool), []],
+            "none": np.zeros((3, 0)),
+            "complex": [1.5 + 2j, 3j, 1],
+            "frames": [[photo], [], [photo, photo]],
+            "any": [[photo], [], [photo, photo]],
+        }
+    )
+    ds.commit("all")
+
+    ds.export(out, tmp_path / "out")
+    back = ingest(out, tmp_path / "out", f"memory://arrays-bytes-{out}-back")
+
+    assert dict(back.schema) == dict(ds.schema)
+    assert [row["maybe"] for row in back] == [None, b"", b"x"]
+    assert back["raw"][:] == [b"a", b"", b"c"]
+    assert [row["mask"].shape for row in back] == [(0, 480, 640), (1, 2, 3), (0, 0, 0)]
+    assert back["complex"][:].tolist() == [1.5 + 2j, 3j, 1]
+    for name in ("frames", "any"):
+        assert [len(row[name]) for row in back] == [1, 0, 2]
+        for row, other in zip(ds, back, strict=True):
+            assert all(map(np.array_equal, row[name], other[name]))
+
+
+def test_complex_numbers_are_ingested(kind: str, tmp_path: Path) -> None:
+    path = write(kind, tmp_path / "c", {"c": np.array([1 + 2j, 3]), "k": np.ones((2, 3), "c8")})
+
+    ds = ingest(kind, path, f"memory://arrays-complex-{kind}")
+
+    assert dict(ds.schema) == {"c": tl.Scalar("complex128"), "k": tl.Array("complex64", (3,))}
+    assert ds["c"][:].tolist() == [1 + 2j, 3]
+
+
+def test_arrays_of_no_rows_are_an_empty_dataset(kind: str, tmp_path: Path) -> None:
+    path = write(kind, tmp_path / "e", {"x": np.zeros((0, 3), np.float32)})
+
+    ds = ingest(kind, path, f"memory://arrays-no-rows-{kind}")
+
+    assert (len(ds), dict(ds.schema)) == (0, {"x": tl.Array("float32", (3,))})

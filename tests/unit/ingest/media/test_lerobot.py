@@ -338,6 +338,79 @@ def test_what_the_format_lacks_is_an_error(tmp_path: Path) -> None:
     ds.discard()
 
 
+def test_classes_are_written_by_name(tmp_path: Path) -> None:
+    kinds = {
+        "episode": "int64",
+        "task": tl.ClassLabel(["pick", "place"]),
+        "grip": tl.ClassLabel(["open", "shut"]),
+    }
+    ds = tl.create("memory://lerobot-classes", kinds)
+    ds.extend({"episode": [0, 0], "task": ["pick", "place"], "grip": ["open", "shut"]})
+
+    ds.to_lerobot(tmp_path / "out", fps=5)
+    back = tl.ingest.lerobot(tmp_path / "out", "memory://lerobot-classes-back")
+
+    assert (back["task"][:], back["grip"][:]) == (["pick", "place"], ["open", "shut"])
+    assert pq.read_table(tmp_path / "out/meta/tasks.parquet")["task"].to_pylist() == [
+        "pick",
+        "place",
+    ]
+    ds.discard()
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "why"),
+    [
+        ("float64", [0.5, 9.5], "row 0 of 'timestamp' is not the step ÷ fps, 0"),
+        (tl.Text(), ["a", "b"], "row 0 of 't' is not the number of the step"),
+        ("int64", [0, 2], "row 1 of 't' is not the number of the step"),
+        ("uint64", [2**63, 1], f"row 0 of 'u' has {2**63}"),
+        (tl.Text(nullable=True), ["a", None], "row 1 of 'text' is NULL"),
+        (tl.Text(nullable=True), ["a", None], "row 1 of 'task' is NULL"),
+        (tl.Scalar("int64", nullable=True), [None, 1], "'n' is NULL"),
+    ],
+)
+def test_what_the_format_would_change_is_an_error(
+    kind: Any, values: list[Any], why: str, tmp_path: Path
+) -> None:
+    name = why.split("'")[1]
+    ds = tl.create(f"memory://lerobot-change-{abs(hash(why))}", {"episode": "int64", name: kind})
+    ds.extend({"episode": [0, 0], name: values})
+
+    with pytest.raises(InvalidInputError, match=why):
+        ds.to_lerobot(tmp_path / "out", fps=10)
+
+    assert not (tmp_path / "out").exists()
+    ds.discard()
+
+
+def test_steps_and_times_that_are_the_format_s_are_written(tmp_path: Path) -> None:
+    kinds = {"episode": "int64", "t": "int64", "timestamp": "float32", "x": "float32"}
+    ds = tl.create("memory://lerobot-own-times", kinds)
+    rows = {"episode": [7, 7, 3], "t": [0, 1, 0], "timestamp": [0, 0.1, 0], "x": [1, 2, 3]}
+    ds.extend(rows)
+
+    ds.to_lerobot(tmp_path / "out", fps=10)
+
+    assert len(tl.ingest.lerobot(tmp_path / "out", "memory://lerobot-own-times-back")) == 3
+    ds.discard()
+
+
+def test_a_frame_loses_no_transparency(tmp_path: Path) -> None:
+    ds = tl.create(
+        "memory://lerobot-alpha", {"episode": "int64", "frame": tl.Image("png", mode="RGBA")}
+    )
+    opaque = np.full((16, 16, 4), 255, np.uint8)
+    ds.extend({"episode": [0, 0], "frame": [opaque, opaque]})
+    ds.to_lerobot(tmp_path / "opaque", fps=5)
+    ds["frame"][1] = np.full((16, 16, 4), 200, np.uint8)
+
+    with pytest.raises(InvalidInputError, match="row 1 of 'frame' has transparent pixels"):
+        ds.to_lerobot(tmp_path / "out", fps=5)
+
+    ds.discard()
+
+
 def test_statistics_are_those_of_the_values(made: tl.Dataset, written: Path) -> None:
     stats = json.loads((written / "meta" / "stats.json").read_text())
     state = made["state"][:].astype(float)

@@ -197,3 +197,37 @@ def test_damaged_files_are_errors_in_bounded_time(written: Path, tmp_path: Path)
         )
         with suppress(InvalidInputError):
             tl.ingest.deeplake(folder, f"memory://damaged-deeplake-{number}", columns=COLUMNS)
+
+
+@pytest.fixture(scope="module")
+def renamed(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Two folders of Deep Lake 3.9: with renamed tensors and groups, with None and uint32 masks."""
+    folder = tmp_path_factory.mktemp("deeplake-renamed")
+    with zipfile.ZipFile(ARCHIVE.with_name("deeplake_3_9_renamed.zip")) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def test_tensors_have_the_names_that_they_were_given_last(renamed: Path) -> None:
+    """The name of a renamed tensor is that of another one since."""
+    ds = tl.ingest.deeplake(renamed / "ren", "memory://deeplake-renamed")
+
+    assert {name: [*ds[name][:]] for name in ds.tensors} == {
+        "a": ["x", "y", "z"],
+        "bb": [1, 2, 3],
+        "h/x": [4, 5, 6],
+    }
+
+
+def test_a_sample_that_is_none_is_null_and_masks_may_be_of_uint32(renamed: Path) -> None:
+    ds = tl.ingest.deeplake(renamed / "none", "memory://deeplake-none")
+
+    assert dict(ds.schema) == {
+        "im": tl.Image("png", nullable=True),
+        "raw": tl.Image("png", nullable=True),
+        "sg": tl.Array("uint32", (3, 4)),
+        "sn": tl.SegmentMask(["a", "b"]),
+    }
+    assert [row["im"] is None for row in ds] == [False, False, True, False]
+    assert [row["raw"] is None for row in ds] == [False, True, False, False]
+    assert [row["sg"].max() for row in ds] == [0, 70_000, 140_000, 210_000]

@@ -114,6 +114,7 @@ def test_an_image_without_segments_is_a_row(folder: Path, tmp_path: Path) -> Non
 
     assert len(ds) == 3
     assert len(ds[1]["label"]) == len(ds[1]["mask"]) == 0
+    assert ds[1]["mask"].shape == (0, *ds[1]["image"].shape[:2])
     assert ds["image_id"][:].tolist() == [5, 6, 7]
     assert ds["file_name"][:] == ["0.jpg", "1.jpg", "2.jpg"]
 
