@@ -7,7 +7,7 @@ record     steps of CartPole, eight environments at once, plain and recorded; al
 graph      features fetched by an epoch of sampled neighborhoods of a graph of skewed degrees,
            with room for a tenth of them: the planned cache, LRU, and the nodes of most edges
 table      rows of an embedding table fetched by a log of clicks with Zipf (1.05) ids; and steps a
-           second where a request takes 20 ms
+           second where a request takes 20 ms; bytes that a commit of 1 % of the rows writes
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ FLOAT, INT8 = "float32", "int8"
 PLAIN, RECORDED = "not recorded", "recorded"
 SLOW_PLAIN, SLOW_RECORDED = "1 ms policy", "1 ms policy, recorded"
 PLANNED, LRU, STATIC = "planned cache", "LRU", "nodes of most edges"
+OVERLAY, REWRITE = "overlay", "rewrite"
 TABLE, ON_DEMAND = "tl.embeddings.Table", "a request per batch"
 ENVS, STEPS, SLOW_STEPS = 8, 10_000, 2_000
 POLICY_S = 0.001
@@ -230,6 +231,27 @@ def remote_table(_: Workspace, *, how: str) -> Measurement:
     return Measurement(clock.seconds, len(batches), clock.cpu_seconds)
 
 
+def checkpoint(workspace: Workspace, *, how: Any) -> Measurement:
+    import tensorlake as tl
+
+    random = np.random.default_rng(SEED)
+    with tempfile.TemporaryDirectory(dir=workspace.folder) as folder:
+        ds = tl.create(folder + "/w", {"w": tl.Array("float32", (64,), updates=how)})
+        ds.extend({"w": random.random((ROWS, 64), np.float32)})
+        ds.commit("a table")
+        before = nbytes_below(Path(folder))
+        ids = random.choice(ROWS, ROWS // 100, replace=False)
+        with stopwatch() as clock:
+            ds["w"][ids] = np.ones((len(ids), 64), np.float32)
+            ds.commit("1 % of its rows")
+        written = nbytes_below(Path(folder)) - before
+    return Measurement(float(written), float(before), facts={"CPU ms": 1000 * clock.cpu_seconds})
+
+
+def nbytes_below(folder: Path) -> int:
+    return sum(one.stat().st_size for one in folder.rglob("*") if one.is_file())
+
+
 def contenders(run: Callable[..., Measurement], *names: str) -> tuple[Contender, ...]:
     return tuple(Contender(name, partial(run, how=name)) for name in names)
 
@@ -280,5 +302,12 @@ BENCHMARKS = (
         unit="steps/s",
         contenders=contenders(remote_table, ON_DEMAND, TABLE),
         goals=(Goal(TABLE, ON_DEMAND, at_least=5),),
+    ),
+    Benchmark(
+        name="structures-checkpoint",
+        question=f"a commit of 1 % of the rows of a table of {ROWS:,} × 64 float32, at random",
+        unit="bytes of the table per byte written",
+        contenders=contenders(checkpoint, REWRITE, OVERLAY),
+        goals=(Goal(OVERLAY, REWRITE, at_least=33),),
     ),
 )
