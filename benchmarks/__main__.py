@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks import (
+    against,
     arrays,
     bottlenecks,
     clusters,
@@ -64,6 +65,7 @@ ALL: tuple[Benchmark, ...] = (
     *copies.BENCHMARKS,
     *bottlenecks.BENCHMARKS,
     *diagnose.BENCHMARKS,
+    *against.BENCHMARKS,
     *remote.BENCHMARKS,
     *remote_edges.BENCHMARKS,
     *read_ahead.BENCHMARKS,

@@ -195,11 +195,11 @@ def _wanted(session: Session, where: Any) -> Ids:
         return np.unique(np.concatenate([np.zeros(0, ROW_ID), *map(id_of_text, texts)]))
     found: list[Ids] = []
     failed: list[QueryError] = []
-    states: set[int] = set()
+    states: set[tuple[str, str, str]] = set()
     versions = [(session, session.committed)]
     versions += [(None, snapshot) for _, snapshot in _all_versions(session)]
     for own, snapshot in versions:
-        key = hash((str(snapshot.state.rows), str(snapshot.state.roots), str(snapshot.schema)))
+        key = str(snapshot.state.rows), str(snapshot.state.roots), str(snapshot.schema)
         if key in states:
             continue
         states.add(key)

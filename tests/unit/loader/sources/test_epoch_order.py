@@ -54,6 +54,29 @@ def test_a_row_that_is_listed_twice_has_its_first_position(numbers):
     assert plan.position_of([3, 7, 9]).tolist() == [rows.index(3), rows.index(7), rows.index(9)]
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("scanned", [7, 1 << 20])
+def test_rows_that_are_listed_and_drawn_any_number_of_times_have_their_first(
+    numbers, monkeypatch, scanned, seed
+):
+    monkeypatch.setattr("tensorlake.loader.sources.epoch_order.SCANNED_ROWS", scanned)
+    listed = np.random.default_rng(seed).integers(0, 12, 30)
+    view = numbers[listed.tolist()]
+    loader = view.loader(batch_size=5, weights="x", shuffle=True, seed=seed, columns=["_row"])
+    plan = loader.plan
+
+    rows = plan.rows_at(np.arange(len(plan)))
+    places = {row: np.flatnonzero(rows == row).tolist() for row in range(12)}
+
+    asked = np.unique(listed)
+    found = plan.position_of(asked)
+    which, at = plan.places_with(asked)
+    assert found.tolist() == [(places[row] or [-1])[0] for row in asked.tolist()]
+    assert sorted(zip(asked[which].tolist(), at.tolist(), strict=True)) == sorted(
+        (row, place) for row, own in places.items() for place in own
+    )
+
+
 @pytest.mark.parametrize("wrong", [["a"], 3, [1.5], [500], [-1]])
 def test_what_is_not_within_is_refused(numbers, wrong):
     plan = numbers.loader(batch_size=5).plan

@@ -1,0 +1,77 @@
+"""Packs with values of forgotten rows, and names that come in between: none is left out."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import numpy as np
+import pytest
+
+import tensorlake as tl
+from tensorlake.format import PackId
+from tensorlake.storage import MemoryStore, Store, runtime
+from tensorlake.testing import FaultyStore, SimulatedCrash
+from tests.integration.runs.test_forget import found_in, pass_grace
+from tests.support.handles import create_on, open_on, wait_for_storage
+
+ROWS, PERSON = 30, 12
+
+
+def test_every_pack_with_a_value_is_reported_and_goes(tmp_path):
+    random = np.random.default_rng(1)
+    first, second = (random.integers(0, 256, (ROWS, 4000), np.uint8) for _ in range(2))
+    names = [f"person number {row}" for row in range(ROWS)]
+    names[PERSON] = "Benjamin Secretname"
+    image = tl.Array("uint8", (4000,))
+    schema = {"x": "int64", "name": "str", "changed": image, "kept": image}
+    ds = tl.create(tmp_path / "lake.tl", schema, grace="1min")
+    ds.extend({"x": np.arange(ROWS), "name": names, "changed": 0 * first, "kept": first})
+    ds.commit("rows")
+    ds["changed"][:] = second
+    ds.commit("values in another pack, of a tensor that is not the last one")
+    ds.create_index("name")
+    ds.commit("an index, in a third")
+    values = [one[PERSON].tobytes()[1000:1040] for one in (first, second)]
+    places = [set(found_in(ds.url, one)) for one in (*values, b"Secretname")]
+    assert places[0].isdisjoint(places[1])
+    assert places[2] - places[0], "the index"
+
+    report = ds.forget(f"x = {PERSON}")
+
+    reported = {str(tmp_path / "lake.tl" / PackId.parse(pack).path) for pack in report.packs}
+    assert set.union(*places) <= reported
+    pass_grace(ds.url)
+    assert ds.forget(finish=True).is_finished
+    assert found_in(ds.url, *values, b"Secretname") == []
+    assert ds["changed"][:].tolist() == np.delete(second, PERSON, axis=0).tolist()
+
+
+def test_a_name_that_is_given_while_rows_are_forgotten_is_deleted():
+    for writes in count(1):
+        store: Store = MemoryStore()
+        with create_on(store, {"name": "str"}) as ds:
+            ds.extend({"name": ["Ana", "Ben", "Cem"]})
+            ds.commit("three")
+            wait_for_storage()
+        other = open_on(store, version="main@1")
+        dying = FaultyStore(store)
+        dying.crash_after(writes)
+        with pytest.raises(SimulatedCrash):
+            open_on(dying).forget("name = 'Ben'")
+        if any(path.startswith("forgotten/") for path in paths_of(store)):
+            break
+    other.tag("late")
+
+    report = open_on(store).forget("name = 'Ben'")
+
+    ds = open_on(store)
+    assert "late" in report.deleted
+    assert "late" not in ds.tags
+    assert ds["name"].to_list() == ["Ana", "Cem"]
+
+
+def paths_of(store):
+    async def listed():
+        return [meta.path async for meta in store.list("")]
+
+    return runtime.run(listed())
