@@ -25,6 +25,7 @@ from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.source_files import SourceFiles
 from tensorlake.ingest.records.litdata_arrow import ArrowRows
 from tensorlake.ingest.records.nested_values import parse_nested
+from tensorlake.ingest.records.parts import PackedNumbers
 from tensorlake.ingest.records.shards import (
     Decoder,
     Shard,
@@ -34,7 +35,7 @@ from tensorlake.ingest.records.shards import (
     read_index,
     shard_path,
 )
-from tensorlake.ingest.records.values import PIL_MODES, array_of, number_of, pil_pixels
+from tensorlake.ingest.records.values import PIL_MODES, array_of, pil_pixels
 from tensorlake.storage import public_url
 from tensorlake.types import Array, Bool, Bytes, Image, Json, SampleType, Scalar, Text
 
@@ -208,8 +209,7 @@ def _field(
         raise InvalidInputError(f"{error}{_THEIRS}", tensor=name) from error
     if name in optional:
         kind = replace(cast("Any", kind), nullable=True)
-    # Chunks of Arrow have values
-    return kind, lambda value: decode(value) if isinstance(value, bytes) else value
+    return kind, decode
 
 
 def _known_field(name: str, text: str, first: bytes) -> tuple[SampleType, Decoder]:
@@ -225,11 +225,11 @@ def _known_field(name: str, text: str, first: bytes) -> tuple[SampleType, Decode
         case "str" | "text":
             return Text(), bytes
         case "int":
-            return Scalar("int64"), number_of("<i8")
+            return Scalar("int64"), PackedNumbers(np.dtype("<i8"), ())
         case "float":
-            return Scalar("float64"), number_of("<f8")
+            return Scalar("float64"), PackedNumbers(np.dtype("<f8"), ())
         case "bool":
-            return Bool(), number_of("u1")
+            return Bool(), PackedNumbers(np.dtype("u1"), ())
         case "jpeg":
             return Image("jpeg"), bytes
         case "image" if rest in _IMAGES:
@@ -246,7 +246,7 @@ def _known_field(name: str, text: str, first: bytes) -> tuple[SampleType, Decode
         case "no_header_numpy" | "no_header_tensor":
             known = LITDATA_DTYPES if base == "no_header_numpy" else _TORCH_DTYPES
             dtype = _dtype(known, int(rest) if rest.isdecimal() else -1, name)
-            return Array(dtype, (None,)), lambda one: array_of(one, dtype, _one_axis(one, dtype))
+            return Array(dtype, (None,)), PackedNumbers(dtype, (None,))
         case "json":
             return Json(), parse_nested
         case _ if base in _FILES:
@@ -268,10 +268,6 @@ def _first(name: str, decode: Any, content: bytes) -> Any:
     except (ValueError, IndexError) as error:
         message = f"the first row of {name!r} cannot be read: {error}"
         raise InvalidInputError(message, tensor=name) from error
-
-
-def _one_axis(content: bytes, dtype: np.dtype) -> tuple[int]:
-    return (len(content) // dtype.itemsize,)
 
 
 def _dtype(known: Sequence[str], number: int, name: str) -> np.dtype:

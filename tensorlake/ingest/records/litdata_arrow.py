@@ -16,6 +16,7 @@ import numpy as np
 
 from tensorlake.errors import InvalidInputError
 from tensorlake.ingest.engine.source_files import SourceFiles
+from tensorlake.ingest.records.parts import FieldParts
 from tensorlake.ingest.records.shards import Shard, ShardReader
 from tensorlake.storage import public_url
 
@@ -57,6 +58,13 @@ class ArrowRows:
         parts = [one.slice(start, stop - start).to_pylist() for one in columns]
         yield from (list(row) for row in zip(*parts, strict=True))
 
+    def columns(self, shard: Shard, start: int, stop: int) -> Sequence[FieldParts | Any] | None:
+        """Return the fields of rows [start, stop), or their values; None where one is damaged."""
+        columns = self._opened(shard)
+        if columns is None:
+            return self._reader.columns(shard, start, stop)
+        return [_values(one.slice(start, stop - start)) for one in columns]
+
     def _open(self, shard: Shard) -> list[Arrow] | None:
         """Return the leaves of a chunk as columns; None where it is not Arrow."""
         import pyarrow as pa
@@ -94,6 +102,13 @@ class ArrowRows:
             file.seek(4)
             offsets = np.frombuffer(file.read(4 * (shard.rows + 1)), "<u4")
         return len(offsets) == shard.rows + 1 and bool((offsets == offsets[0]).all())
+
+
+def _values(column: Arrow) -> Any:
+    import pyarrow as pa
+
+    is_number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+    return column.to_numpy() if is_number and not column.null_count else column.to_pylist()
 
 
 def _leaf(table: Arrow, path: Sequence[str]) -> Arrow:

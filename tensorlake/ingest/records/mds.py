@@ -17,6 +17,7 @@ from tensorlake.dataset import Dataset
 from tensorlake.errors import InvalidInputError
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.source_files import SourceFiles
+from tensorlake.ingest.records.parts import PackedNumbers
 from tensorlake.ingest.records.shards import (
     Decoder,
     Shard,
@@ -26,7 +27,7 @@ from tensorlake.ingest.records.shards import (
     read_index,
     shard_path,
 )
-from tensorlake.ingest.records.values import PIL_MODES, array_of, number_of, pil_pixels
+from tensorlake.ingest.records.values import PIL_MODES, array_of, pil_pixels
 from tensorlake.storage import public_url
 from tensorlake.types import Array, Bytes, Image, Json, SampleType, Scalar, Text
 
@@ -216,7 +217,7 @@ def _first(name: str, function: Any, content: bytes) -> Any:
 
 
 def _number(name: str) -> tuple[SampleType, Decoder]:
-    return Scalar(name), number_of(name)
+    return Scalar(name), PackedNumbers(np.dtype(name).newbyteorder("<"), ())
 
 
 def _array(name: str, configured: str, first: bytes) -> tuple[SampleType, Decoder]:
@@ -246,6 +247,6 @@ def _array(name: str, configured: str, first: bytes) -> tuple[SampleType, Decode
         return array_of(content[at:], np.dtype(dtype).newbyteorder("<"), own)
 
     if shape is not None and text:
-        return Array(text, shape), decode
+        return Array(text, shape), PackedNumbers(np.dtype(text).newbyteorder("<"), shape)
     seen = _first(name, decode, first) if first else np.zeros(0)
     return Array(text or seen.dtype, shape or (None,) * seen.ndim), decode

@@ -26,6 +26,7 @@ from tensorlake.ingest.engine.found_files import Piece, source_path
 from tensorlake.ingest.engine.options import IngestOptions
 from tensorlake.ingest.engine.source import LoadedRows, Refused, given_settings
 from tensorlake.ingest.engine.source_files import SourceFiles
+from tensorlake.ingest.records.parts import FieldParts, read_together
 from tensorlake.ingest.records.values import array_of, booleans, pil_pixels, value_of
 from tensorlake.ingest.tables.arrow import check_pieces, ingest_pieces
 from tensorlake.ingest.tables.line_files import PIECE_NBYTES
@@ -59,6 +60,10 @@ class RowReader(Protocol):
 
     def rows(self, shard: Shard, start: int, stop: int) -> Iterator[list[Any] | str]:
         """Yield the fields of rows [start, stop); a reason where one is damaged."""
+        ...
+
+    def columns(self, shard: Shard, start: int, stop: int) -> Sequence[FieldParts | Any] | None:
+        """Return the fields of these rows, or their values; None where one is damaged."""
         ...
 
 
@@ -186,6 +191,32 @@ class ShardReader:
         for low, high in pairwise(cuts):
             yield self._fields(content, low, high)
 
+    def columns(self, shard: Shard, start: int, stop: int) -> list[FieldParts] | None:
+        """Return the bytes of each field of rows [start, stop); None where `rows` has an error."""
+        try:
+            first, content, offsets = self._read(shard, start, stop)
+        except (ValueError, OSError):
+            return None
+        cuts, count = offsets - first, len(self._written)
+        lows, highs = cuts[:-1] + self._head.size, cuts[1:]
+        if cuts[0] < 0 or highs[-1] > len(content) or bool((lows > highs).any()):
+            return None
+        sizes = np.zeros((len(lows), len(self._sizes)), np.int64)
+        if count:
+            places = cuts[:-1, None] + np.arange(self._head.size)
+            heads = np.frombuffer(content, np.uint8)[places].view(_U32)
+            sizes[:, self._written] = heads
+        for at, size in enumerate(self._sizes):
+            if size is not None:
+                sizes[:, at] = size
+            elif at not in self._written:  # the rest of the row
+                sizes[:, at] = highs - lows - sizes.sum(axis=1)
+        stops = lows[:, None] + np.cumsum(sizes, axis=1)
+        if bool((sizes < 0).any()) or bool((stops[:, -1] != highs).any()):
+            return None
+        starts = stops - sizes
+        return [FieldParts(content, starts[:, at], stops[:, at]) for at in range(sizes.shape[1])]
+
     def _read(self, shard: Shard, start: int, stop: int) -> tuple[int, bytes, np.ndarray]:
         """Return the place of some bytes in a shard, the bytes, and the rows' places."""
         count = stop - start + 1
@@ -299,6 +330,7 @@ def ingest_shards(
         raise InvalidInputError(message, tensor=unknown)
     types = {name: given.get(name, one) for name, (one, _) in fields.items()}
     decoders = [(name, _decoder(name, types[name], decode)) for name, (_, decode) in fields.items()]
+    together = [read_together(types[name], decode) for name, (_, decode) in fields.items()]
     by_path = {shard.path: shard for shard in shards}
     pieces = [piece for shard in shards for piece in _pieces(shard)]
     check_pieces(kind, pieces, types)
@@ -309,20 +341,32 @@ def ingest_shards(
         refused: list[Refused] = []
         places: list[tuple[Piece, int]] = []
         for piece in items:
+            shard = by_path[piece.path]
+            found = reader.columns(shard, piece.start, piece.stop)
+            whole = None if found is None else _columns(found, decoders, together)
+            if whole is not None:
+                places += [(piece, number) for number in range(piece.start, piece.stop)]
+                for column, values in whole.items():
+                    columns[column].append(values)
+                continue
+            own: dict[str, list[Any]] = {name: [] for name in types}
             rows = reader.rows(by_path[piece.path], piece.start, piece.stop)
             for number, parts in enumerate(rows, start=piece.start):
                 row = parts if isinstance(parts, str) else _row(decoders, parts)
                 if not isinstance(row, str):
                     places.append((piece, number))
                     for column, value in row.items():
-                        columns[column].append(value)
+                        own[column].append(value)
                     continue
                 name = _name(piece, number)
                 if is_strict:
                     place = public_url(piece.path)
                     raise InvalidInputError(f"{name}: {row}", src=place, item=name)
                 refused.append((SkippedItem(name, row), {}))
-        return LoadedRows(columns, refused, lambda row: _name(*places[row]))
+            for column, values in own.items():
+                columns[column].append(values)
+        joined = {name: _joined(parts) for name, parts in columns.items()}
+        return LoadedRows(joined, refused, lambda row: _name(*places[row]))
 
     return ingest_pieces(
         kind,
@@ -352,12 +396,41 @@ def _name(piece: Piece, number: int) -> str:
     return f"row {number} of {PurePath(piece.path).name}"
 
 
+def _columns(
+    found: Sequence[FieldParts | Any],
+    decoders: Sequence[tuple[str, Decoder]],
+    together: Sequence[Callable[[FieldParts], Any] | None],
+) -> dict[str, Any] | None:
+    """Return the values of rows by field; None where one cannot be read."""
+    made: dict[str, Any] = {}
+    try:
+        for parts, (name, decode), read in zip(found, decoders, together, strict=True):
+            if not isinstance(parts, FieldParts):  # values of Arrow
+                made[name] = parts
+                continue
+            values = None if read is None else read(parts)
+            made[name] = [decode(one) for one in parts.each()] if values is None else values
+    except (ValueError, RecursionError, OverflowError):
+        return None  # read again row by row, which names the one
+    return made
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    """Return the values of pieces as those of one."""
+    if len(parts) == 1:
+        return parts[0]
+    shapes = {one.shape[1:] if isinstance(one, np.ndarray) else None for one in parts}
+    if len(shapes) == 1 and None not in shapes:
+        return np.concatenate(parts)
+    return [one for part in parts for one in part]
+
+
 def _row(decoders: Sequence[tuple[str, Decoder]], parts: Sequence[Any]) -> dict[str, Any] | str:
     """Return the values of a row, or why there are none."""
     row: dict[str, Any] = {}
     for (name, decode), part in zip(decoders, parts, strict=True):
         try:
-            row[name] = decode(part)
+            row[name] = decode(part) if isinstance(part, bytes) else part
         except (ValueError, RecursionError, OverflowError) as error:
             return f"{name!r}: {error}"
     return row

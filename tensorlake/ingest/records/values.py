@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,13 +12,10 @@ import numpy as np
 from tensorlake.dataset import given_sample
 from tensorlake.types import Bytes, Json, SampleType, Tags
 
-__all__ = ["PIL_MODES", "array_of", "booleans", "number_of", "pil_pixels", "value_of"]
+__all__ = ["PIL_MODES", "array_of", "booleans", "pil_pixels", "value_of"]
 
 PIL_MODES = {"L": "L", "RGB": "RGB", "RGBA": "RGBA", "I;16": "L16"}
 """Mode of an image, by PIL's."""
-
-_FORMS = dict(zip("u1 i1 u2 i2 u4 i4 u8 i8 f2 f4 f8".split(), "BbHhIiQqefd", strict=True))  # noqa: SIM905 - pairs
-"""Forms of the module struct, by dtype."""
 
 _PIL_HEADER_NBYTES = 12
 _PIL_DTYPES = {
@@ -70,23 +66,6 @@ def array_of(content: bytes, dtype: np.dtype, shape: Sequence[int] | None) -> np
         raise ValueError(f"{len(content):,} bytes are not {dtype} of shape {tuple(shape)}")
     values = np.frombuffer(content, dtype)
     return values if shape is None else values.reshape(shape)
-
-
-def number_of(dtype: str) -> Callable[[bytes], int | float | bool]:
-    """Return the function that reads one number of a dtype; ValueError where it is not one.
-
-    >>> number_of("<i8")(bytes([7, 0, 0, 0, 0, 0, 0, 0]))
-    7
-    """
-    form = struct.Struct(f"<{_FORMS[np.dtype(dtype).str[1:]]}")
-
-    def read(content: bytes) -> int | float | bool:
-        if len(content) != form.size:
-            raise ValueError(f"{len(content):,} bytes are not {np.dtype(dtype)}")
-        (number,) = form.unpack(content)
-        return number
-
-    return read
 
 
 def pil_pixels(content: bytes) -> tuple[str, np.ndarray]:
