@@ -284,9 +284,11 @@ class ChunkIndex:
         these rows are returned too: they are adjoining then, which spares an edit for each.
         """
         start, stop = int(physical[0]), int(physical[-1]) + 1
-        touched = leaves_touched(physical, self._leaves, self._root.body_rows)
-        between = self._leaves * (stop - start) / max(1, self._root.body_rows)
-        if 2 * touched < between:
+        body, leaves = self._root.body_rows, self._leaves
+        is_far = leaves > 0 and 2 * leaves_touched(physical, leaves, body) < (
+            leaves * (stop - start) / body
+        )
+        if is_far:
             found = runtime.run(tree.locate(self._root, physical, self._pages, parts=Parts.ALL))
             return found.starts, found.table
         table = runtime.run(self._between(start, stop))

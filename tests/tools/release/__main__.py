@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.tools.release import environments, statements, walk, wheel
+from tests.tools.release import earlier, environments, statements, walk, wheel
 
 ROOT = Path(__file__).resolve().parents[3]
 Check = Callable[[], list[str]]
@@ -59,6 +59,7 @@ def checks(root: Path, folder: Path, torch: Sequence[str]) -> dict[str, Check]:
         "licences": lambda: _program(root, "tests/tools/licences.py"),
         "links": lambda: _program(root, "-m", "pytest", "-q", "tests/docs/test_links.py"),
         "site": lambda: _program(root, "-m", "tests.tools.site"),
+        "earlier": lambda: earlier.compared(root, folder / "earlier"),
         "wheel": contents,
         **{
             f"python{version}": lambda name=f"python{version}", python=python: installed(

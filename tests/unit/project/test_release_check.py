@@ -9,7 +9,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from tests.tools.release import environments, statements, walk, wheel
+from tests.tools.release import earlier, environments, statements, walk, wheel
 from tests.tools.release.__main__ import checks, report
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -205,3 +205,23 @@ def test_a_page_that_cannot_be_followed_is_named(tmp_path):
 
     assert problem.startswith("docs/tutorial/half-an-hour.md cannot be followed:")
     assert "no-such-folder" in problem
+
+
+@pytest.mark.parametrize(
+    ("release", "problem"),
+    [
+        ({"x": "a", "write": "committed"}, None),
+        ({"x": "a", "write": f"{earlier.REFUSED}'constraints'"}, None),
+        ({"x": f"{earlier.REFUSED}'parts'", "write": "committed"}, None),
+        (f"{earlier.REFUSED}'tensor-features'", None),
+        ({"x": "b", "write": "committed"}, "0.1.0 read 'x' as b, and this version as a"),
+        ({"write": "committed"}, "0.1.0 read 'x' as None"),
+        ({"x": "a", "write": "builtins.KeyError: 'x'"}, "raised builtins.KeyError"),
+        ("builtins.KeyError: 'x'", "raised builtins.KeyError"),
+    ],
+)
+def test_data_that_the_last_release_reads_otherwise_are_named(release, problem):
+    found = [*earlier.differences({"d": {"x": "a"}}, {"d": release})]
+
+    assert len(found) == (problem is not None)
+    assert problem is None or f"d: 0.1.0 {problem.removeprefix('0.1.0 ')}" in found[0]

@@ -116,6 +116,22 @@ def test_any_history_equals_that_of_an_array(steps):
     assert ds.query("WHERE w[0] > 0.5").rows.tolist() == np.flatnonzero(values[:, 0] > 0.5).tolist()
 
 
+@pytest.mark.parametrize("rows", [1, 3, 300])
+def test_a_table_of_one_chunk(rows):
+    url = f"memory://overlay-{uuid4()}"
+    ds = tl.create(url, {"w": tl.Array("float32", (2,), updates="overlay")})
+    ds.extend({"w": np.zeros((rows, 2), np.float32)})
+    expected = np.zeros((rows, 2), np.float32)
+    for _ in range(3):
+        ds["w"][::2] = ds["w"][::2] + 1
+        expected[::2] += 1
+    ds.commit("thrice")
+    ds["w"][[rows - 1]] = expected[[rows - 1]] = np.full((1, 2), 9, np.float32)
+    ds.commit("the last")
+
+    assert np.array_equal(tl.open(url)["w"][:], expected)
+
+
 def test_writers_of_other_rows_are_combined_and_of_the_same_conflict(tmp_path):
     ds, values = table(tmp_path / "w.tl")
     other = tl.open(tmp_path / "w.tl")
