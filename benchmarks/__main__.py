@@ -43,6 +43,7 @@ from benchmarks import (
     search_cold,
     search_where,
     server,
+    shared_stream,
     storage,
     storage_remote,
     structures,
@@ -89,6 +90,7 @@ ALL: tuple[Benchmark, ...] = (
     *search_where.BENCHMARKS,
     *index_size.BENCHMARKS,
     *server.BENCHMARKS,
+    *shared_stream.BENCHMARKS,
 )
 MIN_ROUNDS = 3
 

@@ -189,7 +189,8 @@ def run_alone(benchmark: str, contender: str, workspace: Workspace) -> Measureme
         command += ["--images", str(workspace.images)]
     if workspace.is_quick:
         command += ["--quick"]
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    ours = (REPOSITORY, REPOSITORY / "query", REPOSITORY / "server")  # not what is installed
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, ours))}
     done = subprocess.run(
         command,
         cwd=REPOSITORY,

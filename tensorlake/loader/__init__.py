@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from tensorlake.loader.engine.progress import Progress
     from tensorlake.loader.frameworks.listed_rows import ListedBatch, ListedRows
     from tensorlake.loader.frameworks.make import make_loader
-    from tensorlake.loader.frameworks.server import served_loader, written_batches
+    from tensorlake.loader.frameworks.server import WrittenBatches, served_loader
+    from tensorlake.loader.frameworks.shared_batches import Member, SharedStreams
     from tensorlake.loader.frameworks.tensorflow import LoaderDataset, tf_dataset
     from tensorlake.loader.plan.arrangement import ArrangedOrder
     from tensorlake.loader.plan.balance import Balance
@@ -90,6 +91,7 @@ __all__ = [
     "LoaderDataset",
     "LoaderState",
     "LoaderStats",
+    "Member",
     "MixNode",
     "MixOrder",
     "MixRows",
@@ -109,6 +111,7 @@ __all__ = [
     "SelectedRows",
     "Sharding",
     "Share",
+    "SharedStreams",
     "ShortBatchWarning",
     "ShownOrder",
     "Shuffle",
@@ -118,6 +121,7 @@ __all__ = [
     "VirtualColumn",
     "VirtualValues",
     "Weight",
+    "WrittenBatches",
     "arrangement_of",
     "build_access_plan",
     "by_code",
@@ -135,7 +139,6 @@ __all__ = [
     "tf_dataset",
     "token_column",
     "with_companions",
-    "written_batches",
 ]
 
 _PLACES: Final = {
@@ -160,7 +163,8 @@ _PLACES: Final = {
     "tensorlake.loader.engine.progress": "Progress",
     "tensorlake.loader.frameworks.make": "make_loader",
     "tensorlake.loader.frameworks.listed_rows": "ListedBatch ListedRows",
-    "tensorlake.loader.frameworks.server": "served_loader written_batches",
+    "tensorlake.loader.frameworks.server": "WrittenBatches served_loader",
+    "tensorlake.loader.frameworks.shared_batches": "Member SharedStreams",
     "tensorlake.loader.frameworks.tensorflow": "LoaderDataset tf_dataset",
     "tensorlake.loader.plan.arrangement": "ArrangedOrder",
     "tensorlake.loader.plan.mix_order": "MIX_STOPS MixOrder MixStop Weight",

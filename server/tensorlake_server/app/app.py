@@ -18,6 +18,7 @@ from starlette.routing import BaseRoute
 
 import tensorlake_query as tql
 from tensorlake.errors import TensorlakeError
+from tensorlake.loader import SharedStreams
 from tensorlake_server.app.reference_page import REFERENCE_POLICY, reference_page
 from tensorlake_server.app.viewer_files import ViewerFiles
 from tensorlake_server.bodies.json import BodyRoute
@@ -97,7 +98,12 @@ def create_app(settings: Settings) -> FastAPI:
     under_way = UnderWay()
     streams = Streams(settings.max_streams, most_each=settings.max_streams_each)
     batch_streams = Streams(settings.max_batch_streams, most_each=settings.max_batch_streams_each)
-    metrics = Metrics(streams=lambda: streams.count + batch_streams.count)
+    shared_streams = SharedStreams()
+    metrics = Metrics(
+        streams=lambda: streams.count + batch_streams.count,
+        decoded=lambda: shared_streams.made,
+        sent=lambda: shared_streams.sent,
+    )
     app = FastAPI(
         title="tensorlake",
         description="Datasets of one lake. Reference: docs/reference/rest.md.",
@@ -129,6 +135,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.jobs = Jobs(settings.max_job_s)
     app.state.queries = Streams(settings.max_queries, most_each=settings.max_queries_each)
     app.state.batch_streams = batch_streams
+    app.state.shared_streams = shared_streams
     app.state.batch_threads = CapacityLimiter(settings.max_batch_streams)
     app.state.body_threads = CapacityLimiter(BODY_THREADS)
     app.router.route_class = BodyRoute

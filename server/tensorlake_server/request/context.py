@@ -14,6 +14,7 @@ from tensorlake_server.lake.authorized_lake import AllowedLake
 from tensorlake_server.request.middleware import audit_record
 
 if TYPE_CHECKING:
+    from tensorlake.loader import SharedStreams
     from tensorlake_server.auth.principal import Principal
     from tensorlake_server.bodies.thumbnails import Thumbnails
     from tensorlake_server.lake.lake import Lake
@@ -33,6 +34,7 @@ __all__ = [
     "note_change",
     "queries_of",
     "settings_of",
+    "shared_streams_of",
     "streams_of",
     "take_place",
     "thumbnails_of",
@@ -89,6 +91,11 @@ def streams_of(request: Request) -> Streams:
 def batch_streams_of(request: Request) -> Streams:
     """Return the count of open streams of batches."""
     return cast("Streams", request.app.state.batch_streams)
+
+
+def shared_streams_of(request: Request) -> SharedStreams:
+    """Return the streams of batches that requests share."""
+    return cast("SharedStreams", request.app.state.shared_streams)
 
 
 def queries_of(request: Request) -> Streams:

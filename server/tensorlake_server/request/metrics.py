@@ -19,7 +19,9 @@ BUCKETS_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 class Metrics:
     """The counters of one application."""
 
-    def __init__(self, *, streams: Callable[[], int]) -> None:
+    def __init__(
+        self, *, streams: Callable[[], int], decoded: Callable[[], int], sent: Callable[[], int]
+    ) -> None:
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "tensorlake_requests",
@@ -37,10 +39,12 @@ class Metrics:
         self._sent = Counter(
             "tensorlake_sent_bytes", "Bytes of answers' bodies", ["route"], registry=self._registry
         )
-        open_streams = Gauge(
-            "tensorlake_streams", "Streams of events that are open", registry=self._registry
-        )
-        open_streams.set_function(streams)
+        for name, what, function in (
+            ("tensorlake_streams", "Streams of events that are open", streams),
+            ("tensorlake_batches_decoded", "Batches of streams that were decoded", decoded),
+            ("tensorlake_batches_sent", "Batches of streams that were sent", sent),
+        ):
+            Gauge(name, what, registry=self._registry).set_function(function)
 
     def note(self, method: str, route: str, status: int, seconds: float, nbytes: int) -> None:
         """Count one request."""

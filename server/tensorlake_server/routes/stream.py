@@ -7,13 +7,15 @@
 The loader that makes them is the SDK's own, so that a client's order, sharding and state mean the
 same here: a stream resumes from any state, on any replica. One batch is made ahead of what the
 client has taken (and what the loader prefetches, within its bounds), so a slow client holds the
-loader back. A stream ends with the epoch, with its client, or when the server drains; an error in
-the middle is reported in the stream, as its last record batch.
+loader back. Requests for one plan that are within 64 batches of each other are given the same
+batches, each made once (``SharedStreams``). A stream ends with the epoch, with its client, or when
+the server drains; an error in the middle is reported in the stream, as its last record batch.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+import json
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
 import anyio
 import numpy as np
@@ -24,7 +26,7 @@ from starlette.responses import StreamingResponse
 
 from tensorlake.dataset import serve_loader
 from tensorlake.errors import InvalidInputError, TensorlakeError
-from tensorlake.loader import ListedBatch, Loader, step_from_json, written_batches
+from tensorlake.loader import ListedBatch, Loader, WrittenBatches, step_from_json
 from tensorlake_server.bodies.arrow import ARROW_TYPE
 from tensorlake_server.bodies.json import BodyRoute
 from tensorlake_server.http.problems import problem_of
@@ -35,6 +37,7 @@ from tensorlake_server.request.context import (
     batch_streams_of,
     lake_of,
     settings_of,
+    shared_streams_of,
     take_place,
 )
 from tensorlake_server.request.stream_limits import BoundedStream
@@ -42,6 +45,8 @@ from tensorlake_server.request.stream_limits import BoundedStream
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
+    from tensorlake.loader import Member
+    from tensorlake_server.auth.principal import Principal
     from tensorlake_server.request.stream_limits import Place
 
 __all__ = ["StreamRequest", "router"]
@@ -130,7 +135,7 @@ async def stream_batches(
     except BaseException:
         place.leave()
         raise
-    batches = _batches(request, loader, place)
+    batches = _batches(request, _member(request, name, asked, loader), place)
     first = await anext(batches, b"")  # what is wrong from the start is a problem with its status
     return BoundedStream(
         first,
@@ -200,13 +205,46 @@ def _check_size(loader: Loader, asked: StreamRequest, most: int) -> None:
         )
 
 
-async def _batches(request: Request, loader: Loader, place: Place) -> AsyncGenerator[bytes]:
+def _member(request: Request, name: str, asked: StreamRequest, loader: Loader) -> Member:
+    """Return a member of the stream of a request's plan.
+
+    Args:
+        request: The request.
+        name: The dataset.
+        asked: The body of the request.
+        loader: Made for it: it was checked, and begins the stream if there is none.
+    """
+    principal = cast("Principal", request.state.principal)
+    state = loader.state_dict()
+    state.pop("source", None)
+    size = asked.global_batch_size or (asked.batch_size or 0) * asked.world_size
+    step = max(1, size * asked.every)
+    position = 0 if asked.batches else int(state.pop("position"))
+    what = json.dumps([asked.model_dump(exclude={"state"}), state], sort_keys=True)
+    waiting = [loader]
+
+    def begin(number: int) -> tuple[Loader, WrittenBatches]:
+        opened = waiting.pop() if waiting and number == first else _open(request, name, at(number))
+        return opened, WrittenBatches(opened, problem_of)
+
+    def at(number: int) -> StreamRequest:
+        if asked.batches:
+            return asked.model_copy(update={"batches": asked.batches[number:]})
+        there = {**state, "position": number * step + position % step}
+        return asked.model_copy(update={"state": there})
+
+    first = position // step
+    # what a name stands for depends on the scopes of who asks
+    plan = name, principal.scopes, position % step, what
+    return shared_streams_of(request).enter(plan, first, begin)
+
+
+async def _batches(request: Request, member: Member, place: Place) -> AsyncGenerator[bytes]:
     """Make one batch after another, in threads that only streams use; give them out in pieces."""
     threads: anyio.CapacityLimiter = request.app.state.batch_threads
-    written = written_batches(loader, problem_of)
     try:
         while not place.is_draining:
-            batch = memoryview(await to_thread.run_sync(next, written, b"", limiter=threads))
+            batch = memoryview(await to_thread.run_sync(member.next, limiter=threads))
             if not batch:
                 return
             for start in range(0, len(batch), PIECE_NBYTES):
@@ -214,6 +252,6 @@ async def _batches(request: Request, loader: Loader, place: Place) -> AsyncGener
     finally:
         try:
             with anyio.CancelScope(shield=True):
-                await to_thread.run_sync(loader.close, limiter=threads)
+                await to_thread.run_sync(member.leave, limiter=threads)
         finally:  # also where a store's or a step's own failure ends the closing
             place.leave()

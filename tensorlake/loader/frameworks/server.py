@@ -29,7 +29,7 @@ from tensorlake.loader.sources.wire import (
 if TYPE_CHECKING:
     from tensorlake.loader.sources.rows import OrderedRows
 
-__all__ = ["served_loader", "written_batches"]
+__all__ = ["WrittenBatches", "served_loader"]
 
 
 def served_loader(
@@ -59,31 +59,55 @@ def served_loader(
     return Loader(rows, parsed, converter)
 
 
-def written_batches(
-    loader: Loader, describe: Callable[[TensorlakeError], Mapping[str, Any]]
-) -> Iterator[bytes]:
-    """Write the batches of the next pass, each with the state after it, as an Arrow stream.
+class WrittenBatches:
+    """Writes the batches of a loader's next pass, each with the state after it.
 
-    The stream always ends without Arrow's end marker: the reader counts batches.
+    They are an Arrow stream if ``schema`` is before the first one; it has no end marker, so that
+    readers count batches.
 
-    Args:
-        loader: Made by `served_loader`.
-        describe: Describes as JSON an error after the first batch, for the stream's end.
-
-    Raises:
-        TensorlakeError: The first batch fails.
+    Attributes:
+        schema: The beginning of a stream, known with the first batch.
+        has_failed: Whether the last one reports an error.
     """
-    wire: tuple[WireColumn, ...] = ()
-    try:
-        for batch in loader:
-            state = loader.state_dict()
-            state.pop("source", None)  # the location of the lake is internal to the server
-            if wire:
+
+    def __init__(
+        self, loader: Loader, describe: Callable[[TensorlakeError], Mapping[str, Any]]
+    ) -> None:
+        """Write what a loader makes.
+
+        Args:
+            loader: Made by `served_loader`.
+            describe: Describes as JSON an error after the first batch.
+        """
+        self._written = self._batches(loader, describe)
+        self.schema = b""
+        self.has_failed = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        """Write the next batch, or the error that takes its place.
+
+        Raises:
+            TensorlakeError: The first batch fails.
+        """
+        return next(self._written)
+
+    def _batches(
+        self, loader: Loader, describe: Callable[[TensorlakeError], Mapping[str, Any]]
+    ) -> Iterator[bytes]:
+        wire: tuple[WireColumn, ...] = ()
+        try:
+            for batch in loader:
+                state = loader.state_dict()
+                state.pop("source", None)  # the location of the lake is internal to the server
+                if not wire:
+                    wire = wire_columns(loader.columns, with_valid=VALID in batch)
+                    self.schema = write_schema(wire)
                 yield write_batch(wire, batch, state)
-                continue
-            wire = wire_columns(loader.columns, with_valid=VALID in batch)
-            yield write_schema(wire) + write_batch(wire, batch, state)
-    except TensorlakeError as error:
-        if not wire:
-            raise
-        yield write_error(wire, describe(error))
+        except TensorlakeError as error:
+            if not wire:
+                raise
+            self.has_failed = True
+            yield write_error(wire, describe(error))

@@ -18,7 +18,7 @@ import tensorlake as tl
 from tensorlake.dataset import rowset_of
 from tensorlake.errors import InvalidStateError, StorageError
 from tensorlake.loader import SelectedRows, make_loader
-from tensorlake.loader.frameworks.server import served_loader, written_batches
+from tensorlake.loader.frameworks.server import WrittenBatches, served_loader
 from tensorlake.loader.sources.remote import FRUITLESS_STREAMS
 from tensorlake.storage import AnswerStream, LostStreamError, runtime
 from tensorlake.storage.http.types import AttemptError
@@ -79,7 +79,9 @@ class Server:
         loader = served_loader(rows, arguments)
         state = request["state"]
         loader.load_state_dict(state | {"position": state["position"] + self.skipped})
-        data = b"".join(written_batches(loader, lambda error: {"detail": str(error)}))
+        written = WrittenBatches(loader, lambda error: {"detail": str(error)})
+        body = b"".join(written)
+        data = written.schema + body
         pieces = self._pieces(data, self.cut if goes_wrong else None)
         return AnswerStream(self.url, pieces, self._end)
 
@@ -113,7 +115,8 @@ def rows_of(batches):
 def stream_nbytes(dataset):
     rows = SelectedRows(rowset_of(dataset).selection, rowset_of(dataset).reader())
     loader = served_loader(rows, {"batch_size": BATCH, "columns": ["n"]})
-    return sum(map(len, written_batches(loader, lambda error: {})))
+    written = WrittenBatches(loader, lambda error: {})
+    return sum(map(len, written)) + len(written.schema)
 
 
 # ---- streams that break off
