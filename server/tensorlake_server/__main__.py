@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
     from types import FrameType
 
+    from tensorlake_server.request.jobs import ServedJobs
+
 __all__ = ["main"]
 
 KEY_VARIABLE = "TENSORLAKE_SIGNING_KEY"
@@ -210,7 +212,9 @@ class DrainingServer(uvicorn.Server):
         app: Any = self.config.app
         app.state.streams.drain()
         app.state.batch_streams.drain()
-        app.state.jobs.cancel_all()
+        jobs: ServedJobs | None = app.state.jobs
+        if jobs is not None:
+            jobs.stop()
 
 
 def _check_folder(url: str) -> None:
@@ -345,6 +349,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--drain-s", type=float, help="for requests under way when it is stopped")
     parser.add_argument("--max-query-s", type=float, help="that a query may run")
+    parser.add_argument("--flows", metavar="DATABASE", help="SQLite or PostgreSQL, keeps jobs")
     parser.add_argument("--max-job-s", type=float, help="that one may run which is a job")
     parser.add_argument("--max-query-nbytes", type=int, help="that a query may read")
     parser.add_argument(

@@ -7,6 +7,8 @@ lets it load from its own host alone.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -34,14 +36,14 @@ from tensorlake_server.messages.messages import ProblemInfo, SessionRequest
 from tensorlake_server.request.access import Access, cookie_name
 from tensorlake_server.request.audit import AuditLog
 from tensorlake_server.request.context import settings_of
-from tensorlake_server.request.jobs import Jobs
+from tensorlake_server.request.jobs import ServedJobs
 from tensorlake_server.request.metrics import METRICS_TYPE, Metrics
 from tensorlake_server.request.middleware import Guard, UnderWay
 from tensorlake_server.request.stream_limits import Streams
 from tensorlake_server.routes import (
     datasets,
     events,
-    jobs,
+    flows,
     objects,
     projection,
     query,
@@ -121,6 +123,7 @@ def create_app(settings: Settings) -> FastAPI:
             )
         ],
         responses=PROBLEMS,
+        lifespan=_served,
         telemetry=OWN_SPANS,  # of releases that have it; earlier ones take any argument
     )
     tql.parse("WHERE true")  # builds the parser now, not in the first query
@@ -132,7 +135,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.groups = GroupCommits(app.state.lake, settings.group_wait_s)
     app.state.readiness = Readiness(app.state.lake)
     app.state.streams = streams
-    app.state.jobs = Jobs(settings.max_job_s)
+    app.state.jobs = None  # until it is served
     app.state.queries = Streams(settings.max_queries, most_each=settings.max_queries_each)
     app.state.batch_streams = batch_streams
     app.state.shared_streams = shared_streams
@@ -160,6 +163,24 @@ def create_app(settings: Settings) -> FastAPI:
     return app
 
 
+@asynccontextmanager
+async def _served(app: FastAPI) -> AsyncGenerator[None]:
+    """Have jobs while the application is served, if there is a database for them."""
+    settings: Settings = app.state.settings
+    if settings.flows is None:
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    jobs = await to_thread.run_sync(ServedJobs, app, settings, settings.flows, loop)
+    app.state.jobs = jobs
+    try:
+        yield
+    finally:
+        app.state.jobs = None
+        jobs.stop()
+        await to_thread.run_sync(jobs.close)
+
+
 @cache
 def prepared_routes() -> tuple[BaseRoute, ...]:
     """Return the routes of the API, which every application of the process shares.
@@ -183,7 +204,7 @@ def prepared_routes() -> tuple[BaseRoute, ...]:
         runs,
         stream,
     )
-    for module in (*asking, writing, refs, events, jobs):
+    for module in (*asking, writing, refs, events, flows):
         router.include_router(
             module.router, dependencies=CHECKED, generate_unique_id_function=operation_id
         )

@@ -48,7 +48,9 @@ BODIES: Mapping[str, Any] = {
     "create_branch": {"name": "labels-ana"},
     "create_tag": {"name": "v1", "at": "main@1"},
     "merge": {"source": "labels-ana", "branch": "main"},
+    "optimize": {"branch": "main"},
     "restore": {"restored": "main@1", "branch": "main"},
+    "approve_flow": {"decision": True},
 }
 """By operation id."""
 

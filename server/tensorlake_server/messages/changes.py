@@ -26,6 +26,8 @@ __all__ = [
     "MergeRequest",
     "Merged",
     "Operation",
+    "OptimizeRequest",
+    "Optimized",
     "RenameTensor",
     "RestoreRequest",
     "Tag",
@@ -274,6 +276,21 @@ class Merged(Message):
     conflicts: list[str]
     disputed: list[DisputedCell]
     disputed_rows: list[DisputedRow]
+
+
+class OptimizeRequest(Asked):
+    """Merge small chunks of a branch, and drop what deleted rows left behind."""
+
+    branch: Name = "main"
+
+
+class Optimized(Message):
+    """The result of an optimization; ``commits`` is 0 if there was nothing to do."""
+
+    version: str
+    commits: int
+    chunks_before: int
+    chunks_after: int
 
 
 class RestoreRequest(Asked):

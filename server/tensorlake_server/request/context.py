@@ -32,6 +32,7 @@ __all__ = [
     "hold_more",
     "lake_of",
     "note_change",
+    "note_intent",
     "queries_of",
     "settings_of",
     "shared_streams_of",
@@ -62,11 +63,11 @@ def lake_of(request: Request) -> AllowedLake:
         lake,
         principal,
         is_writable=settings_of(request).write,
-        before_change=partial(_note_intent, request),
+        before_change=partial(note_intent, request),
     )
 
 
-def _note_intent(request: Request) -> None:
+def note_intent(request: Request) -> None:
     """Write the first line of a change to the audit log, once a request.
 
     Raises:

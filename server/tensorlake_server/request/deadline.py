@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from anyio import to_thread
@@ -16,15 +17,15 @@ from fastapi import Response
 
 from tensorlake.dataset import QueryLimits
 from tensorlake_server.http.problems import Problem
-from tensorlake_server.request.context import caller_of, queries_of, settings_of, take_place
-from tensorlake_server.request.jobs import prefers_async
+from tensorlake_server.request.context import queries_of, settings_of, take_place
+from tensorlake_server.request.jobs import JOB, ServedJobs, prefers_async
 
 if TYPE_CHECKING:
     from fastapi import Request
 
-    from tensorlake_server.request.jobs import Jobs
+    from tensorlake_server.auth.principal import Principal
 
-__all__ = ["run_query_for", "run_query_or_job"]
+__all__ = ["jobs_of", "run_query_for", "run_query_or_job"]
 
 T = TypeVar("T")
 
@@ -39,42 +40,57 @@ async def run_query_for(request: Request, work: Callable[[QueryLimits], T]) -> T
     settings = settings_of(request)
     gone = threading.Event()
     limits = settings.query_limits(gone.is_set)
-    place = take_place(request, queries_of(request), what="queries")
+    place = None
+    if JOB in request.scope:  # it had its place in the queue
+        limits = replace(limits, timeout_s=settings.max_job_s)
+    else:
+        place = take_place(request, queries_of(request), what="queries")
     watching = asyncio.create_task(_watch(request, gone))
     try:
         return await to_thread.run_sync(work, limits)
     finally:
         watching.cancel()
-        place.leave()
+        if place is not None:
+            place.leave()
 
 
 async def run_query_or_job(request: Request, work: Callable[[QueryLimits], T]) -> T | Response:
     """Run a query for a waiting client, or as a job, if its client prefers that.
 
     Raises:
-        Problem: 429, too many run already; 501, this server has no jobs.
+        Problem: 429, too many run already, or too many are jobs; 501, this server has no jobs.
         QueryLimitError: It passed a limit, or the client has gone.
     """
     if not prefers_async(request.headers.get("prefer", "")):
         return await run_query_for(request, work)
-    settings = settings_of(request)
-    if settings.workers > 1:
-        raise Problem(
-            501,
-            "no-jobs",
-            f"this server has {settings.workers} workers, and none of them finds jobs of another"
-            "\nask without Prefer: respond-async, or a server without --workers",
-        )
-    jobs: Jobs = request.app.state.jobs
-    place = take_place(request, queries_of(request), what="queries")
-    job = jobs.start(caller_of(request), place, settings.query_limits(), work)
+    jobs = jobs_of(request)
+    principal: Principal = request.state.principal
+    body = await request.body()
+    job = await to_thread.run_sync(jobs.start, request, body, principal)
     headers = {
-        "Location": f"/v1/jobs/{job.id}",
+        "Location": f"/v1/jobs/{job}",
         "Preference-Applied": "respond-async",
         "Retry-After": "1",
         "Cache-Control": "no-store",
     }
     return Response(None, 202, headers)
+
+
+def jobs_of(request: Request) -> ServedJobs:
+    """Return the jobs of the server.
+
+    Raises:
+        Problem: 501, it has none.
+    """
+    jobs: ServedJobs | None = request.app.state.jobs
+    if jobs is None:
+        raise Problem(
+            501,
+            "no-jobs",
+            "this server has no database for jobs"
+            "\nask without Prefer: respond-async, or start it with --flows jobs.sqlite",
+        )
+    return jobs
 
 
 async def _watch(request: Request, gone: threading.Event) -> None:

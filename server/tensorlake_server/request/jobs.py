@@ -4,39 +4,63 @@
     GET  /v1/jobs/{id}                   ──►  202 while it runs, then the answer of the request
     DELETE /v1/jobs/{id}                 ──►  it is cancelled, and forgotten
 
-A job runs in this process, and its answer is kept in its memory for an hour, within a budget.
-Only the token that started it finds it. Several workers have no jobs (501), because another process
-would be asked for them.
+A job is the request itself, written to the database of flows (``--flows``) with its principal, and
+sent to the application again by a process that has a place for it. So it has no code of its own to
+be correct in, and outlives a restart. Only the caller that started it finds it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import secrets
-import threading
-import time
-from dataclasses import dataclass, field, replace
+import base64
+from concurrent.futures import CancelledError
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from anyio import to_thread
-from fastapi import Response
-from pydantic import BaseModel
+import msgspec
 
-from tensorlake.errors import QueryLimitError
-from tensorlake_server.http.problems import Problem
+from tensorlake_server.auth.principal import Principal
+from tensorlake_server.auth.scopes import Scope
+from tensorlake_server.http.problems import Problem, problem_response
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tensorlake.dataset import QueryLimits
-    from tensorlake_server.request.stream_limits import Place
+    from fastapi import FastAPI, Request, Response
+    from starlette.types import Message
 
-__all__ = ["Job", "Jobs", "prefers_async"]
+    from tensorlake.workloads import flows
+    from tensorlake_server.settings.settings import Settings
 
-ID_NBYTES = 16
+__all__ = ["JOB", "ServedJobs", "prefers_async", "read_answer"]
+
+JOB = "tensorlake.job"
+"""The key of a request's scope that has a job's principal: no client can set it."""
+
 KEPT_S = 3600.0
-ANSWERS_NBYTES = 64 << 20
-"""Bytes of answers that wait to be fetched; the oldest expire first."""
+LOOK_S = 0.5
+ANSWER_NBYTES_MAX = 64 << 20
+KEPT_HEADERS = frozenset({b"accept", b"content-type", b"host"})
+DROPPED_HEADERS = frozenset({b"x-request-id", b"content-length", b"date", b"server"})
+
+
+class _Asked(msgspec.Struct, frozen=True, array_like=True):
+    """A request, and who sent it."""
+
+    method: str
+    path: str
+    query: str
+    headers: tuple[tuple[str, str], ...]
+    body: str
+    name: str
+    author: str | None
+    scopes: tuple[str, ...]
+
+
+class _Answer(msgspec.Struct, frozen=True, array_like=True):
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
 
 
 def prefers_async(prefer: str) -> bool:
@@ -50,119 +74,165 @@ def prefers_async(prefer: str) -> bool:
     )
 
 
-@dataclass(slots=True)
-class Job:
-    """A request that is answered later.
-
-    Attributes:
-        id: Its name, which is not to be guessed.
-        who: The caller that started it.
-        started: When, in seconds since 1970.
-        answer: Its answer; None while it runs.
-        error: Why it failed; None when it did not.
-        cancelled: Set to end it.
-    """
-
-    id: str
-    who: str
-    started: float
-    answer: Response | None = None
-    error: Exception | None = None
-    cancelled: threading.Event = field(default_factory=threading.Event)
-
-    @property
-    def is_running(self) -> bool:
-        """Whether it has no answer yet."""
-        return self.answer is None and self.error is None
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of its answer."""
-        return 0 if self.answer is None else len(self.answer.body)
-
-
-class Jobs:
-    """The jobs of one process. Used on the event loop.
+class ServedJobs:
+    """The jobs of an application, from its start to its end. Made in a thread: it takes a while.
 
     Args:
-        limit_s: How long one may run.
+        app: The application, which answers them.
+        settings: With the limits.
+        database: The database of flows.
+        loop: That it is served on.
     """
 
-    def __init__(self, limit_s: float) -> None:
-        self._limit_s = limit_s
-        self._jobs: dict[str, Job] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+    def __init__(
+        self,
+        app: FastAPI,
+        settings: Settings,
+        database: str,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        from tensorlake.workloads import flows
 
-    def start(
-        self, who: str, place: Place, limits: QueryLimits, work: Callable[[QueryLimits], Any]
-    ) -> Job:
-        """Start a job, which leaves its place when it ends."""
-        self._forget_old()
-        job = Job(secrets.token_urlsafe(ID_NBYTES), who, time.time())
-        self._jobs[job.id] = job
-        own = replace(limits, timeout_s=self._limit_s, cancelled=job.cancelled.is_set)
-        task = asyncio.create_task(self._run(job, place, own, work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return job
+        self._app = app
+        self._loop = loop
+        self._stopping = asyncio.Event()
+        self._most_each = settings.max_queries_each
+        self._jobs = flows.Jobs(
+            database,
+            self._answer,
+            at_once=settings.max_queries,
+            kept_s=KEPT_S,
+        )
 
-    def find(self, job_id: str, who: str) -> Job:
-        """Return a job of who asks.
+    def stop(self) -> None:
+        """Leave the jobs under way to another process, or to the next start. On the loop."""
+        self._stopping.set()
+
+    def close(self) -> None:
+        """Close the database, after `stop`."""
+        self._jobs.close()
+
+    def start(self, request: Request, body: bytes, principal: Principal) -> str:
+        """Write a request as a job, and return its id. Blocks.
 
         Raises:
-            Problem: 404, they have none of this id, or no longer.
+            Problem: 429, its principal has too many that have no answer.
         """
-        self._forget_old()
-        job = self._jobs.get(job_id)
-        if job is None or job.who != who:
+        if self._jobs.unfinished(principal.name) >= self._most_each:
+            raise Problem(
+                429,
+                "too-many-jobs",
+                f"this server keeps {self._most_each} jobs without an answer of each token"
+                "\ncancel one with DELETE, or try again later",
+                {"Retry-After": "5"},
+            )
+        scope = request.scope
+        asked = _Asked(
+            method=scope["method"],
+            path=scope["path"],
+            query=scope["query_string"].decode("latin-1"),
+            headers=_text(one for one in scope["headers"] if one[0] in KEPT_HEADERS),
+            body=base64.b64encode(body).decode(),
+            name=principal.name,
+            author=principal.author,
+            scopes=tuple(map(str, principal.scopes)),
+        )
+        return self._jobs.enqueue(principal.name, msgspec.json.encode(asked))
+
+    def find(self, job_id: str, who: str) -> flows.Job:
+        """Return a job of a caller. Blocks.
+
+        Raises:
+            Problem: 404, they have none of this id, or no longer; 500, it cannot be answered.
+        """
+        job = self._jobs.find(job_id, who)
+        if job is None:
             raise Problem(
                 404,
                 "job-not-found",
-                f"there is no job {job_id[:32]!r}: it was cancelled, or fetched too late,"
-                " or the server was started again\nsend the request again",
+                f"there is no job {job_id[:32]!r}: it was cancelled, or fetched too late"
+                "\nsend the request again",
             )
+        if job.has_failed:
+            raise Problem(500, "job-failed", f"the job {job_id!r} failed\nsend the request again")
         return job
 
-    def forget(self, job: Job) -> None:
-        """Cancel a job, and forget its answer."""
-        job.cancelled.set()
-        self._jobs.pop(job.id, None)
+    def forget(self, job: flows.Job) -> None:
+        """Cancel a job, and forget its answer. Blocks."""
+        self._jobs.forget(job.id)
 
-    def cancel_all(self) -> None:
-        """Cancel every job: the server stops."""
-        for job in self._jobs.values():
-            job.cancelled.set()
+    def _answer(self, asked: bytes, is_cancelled: Callable[[], bool]) -> bytes:
+        """Answer a job; in a thread of its own, which waits for the loop."""
+        from tensorlake.workloads import flows
 
-    async def _run(
-        self, job: Job, place: Place, limits: QueryLimits, work: Callable[[QueryLimits], Any]
-    ) -> None:
+        work = self._ask(msgspec.json.decode(asked, type=_Asked), is_cancelled)
         try:
-            found = await to_thread.run_sync(work, limits)
-        except Exception as error:  # noqa: BLE001 - the client that fetches the answer gets it
-            job.error = error
-        else:
-            job.answer = found if isinstance(found, Response) else _written(found)
-            if job.nbytes > ANSWERS_NBYTES:
-                job.answer, job.error = None, _too_large(job.nbytes)
-        finally:
-            place.leave()
+            answer = asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        except (CancelledError, RuntimeError):  # the loop ends, or has ended
+            work.close()
+            raise flows.Interrupted from None
+        if self._stopping.is_set():  # the answer may be that its client has gone
+            raise flows.Interrupted
+        return answer
 
-    def _forget_old(self) -> None:
-        """Let answers expire, the oldest first, within the budget."""
-        left = ANSWERS_NBYTES
-        oldest = time.time() - KEPT_S - self._limit_s
-        for job in sorted(self._jobs.values(), key=lambda one: -one.started):
-            left -= job.nbytes
-            if not job.is_running and (left < 0 or job.started < oldest):
-                del self._jobs[job.id]
+    async def _ask(self, asked: _Asked, is_cancelled: Callable[[], bool]) -> bytes:
+        """Send a request to the application as its principal, and take in the answer."""
+        sent = [{"type": "http.request", "body": base64.b64decode(asked.body), "more_body": False}]
+        got: dict[str, Any] = {"status": 500, "headers": [], "body": b""}
+
+        async def receive() -> Message:
+            if sent:
+                return sent.pop()
+            while not await asyncio.to_thread(is_cancelled):
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopping.wait(), LOOK_S)
+                    break
+            return {"type": "http.disconnect"}
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                got.update(status=message["status"], headers=message["headers"])
+            elif len(got["body"]) <= ANSWER_NBYTES_MAX:
+                got["body"] += message.get("body", b"")
+
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "scheme": "http",
+            "method": asked.method,
+            "path": asked.path,
+            "raw_path": asked.path.encode(),
+            "root_path": "",
+            "query_string": asked.query.encode("latin-1"),
+            "headers": [(name.encode(), value.encode("latin-1")) for name, value in asked.headers],
+            "client": ("job", 0),
+            "server": ("job", 0),
+            "app": self._app,
+            JOB: Principal(asked.name, tuple(map(Scope.parse, asked.scopes)), asked.author),
+        }
+        await self._app(scope, receive, send)
+        if len(got["body"]) > ANSWER_NBYTES_MAX:
+            refused = _too_large()
+            got = {"status": 413, "headers": refused.raw_headers, "body": bytes(refused.body)}
+        kept = _text(one for one in got["headers"] if one[0].lower() not in DROPPED_HEADERS)
+        return msgspec.msgpack.encode(_Answer(got["status"], kept, got["body"]))
 
 
-def _written(found: BaseModel) -> Response:
-    return Response(found.model_dump_json(), media_type="application/json")
+def read_answer(answer: bytes) -> tuple[int, dict[str, str], bytes]:
+    """Return the status, headers and body of a job's answer."""
+    found = msgspec.msgpack.decode(answer, type=_Answer)
+    return found.status, dict(found.headers), found.body
 
 
-def _too_large(nbytes: int) -> QueryLimitError:
-    return QueryLimitError(
-        f"the answer has {nbytes:,} bytes, and a job keeps {ANSWERS_NBYTES:,}"
-        "\nask for fewer rows, with limit="
+def _text(headers: Any) -> tuple[tuple[str, str], ...]:
+    return tuple((name.decode(), value.decode("latin-1")) for name, value in headers)
+
+
+def _too_large() -> Response:
+    return problem_response(
+        413,
+        "query-limit",
+        f"the answer has more than {ANSWER_NBYTES_MAX:,} bytes, which a job keeps"
+        "\nask for fewer rows, with limit=",
     )

@@ -37,6 +37,7 @@ from tensorlake_server.auth.principal import NOBODY
 from tensorlake_server.http.methods import METHODS, is_head_of_get
 from tensorlake_server.http.problems import CLIENT_GONE, Problem, fault_response, problem_response
 from tensorlake_server.request.held_bytes import HeldBytes
+from tensorlake_server.request.jobs import JOB
 from tensorlake_server.request.rate import Rate
 
 if TYPE_CHECKING:
@@ -142,7 +143,8 @@ class Guard:
         try:
             headers = Headers(scope=scope)
             await self._access.prepare(headers)
-            scope["state"]["principal"] = self._checked(scope, headers)
+            job = scope.get(JOB)  # checked when it was sent
+            scope["state"]["principal"] = job or self._checked(scope, headers)
         except Problem as problem:
             await _refusal(problem)(scope, receive, send)
             return

@@ -1,8 +1,9 @@
-"""Routes that change what versions there are: branches, tags, merges, restores."""
+"""Routes that change what versions there are: branches, tags, merges, optimizations, restores."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from fastapi import APIRouter, Request, Response
@@ -19,16 +20,19 @@ from tensorlake_server.messages.changes import (
     DisputedRow,
     Merged,
     MergeRequest,
+    Optimized,
+    OptimizeRequest,
     RestoreRequest,
     TagRequest,
 )
 from tensorlake_server.messages.messages import Ref
 from tensorlake_server.request.context import DatasetPath, NamePath, lake_of, note_change
+from tensorlake_server.request.deadline import run_query_or_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from tensorlake.dataset import Dataset, MergeConflict
+    from tensorlake.dataset import Dataset, MergeConflict, QueryLimits
 
 __all__ = ["router"]
 
@@ -110,6 +114,27 @@ def merge(request: Request, name: DatasetPath, asked: MergeRequest) -> Merged:
         conflicts=list(report.conflicts),
         disputed=list(_describe(work.dataset, disputed.cells)),
         disputed_rows=[DisputedRow(**asdict(row)) for row in disputed.rows],
+    )
+
+
+@router.post("/{name}/optimize", response_model=Optimized)
+async def optimize(request: Request, name: DatasetPath, asked: OptimizeRequest) -> Any:
+    """Merge small chunks of a branch, and drop what deleted rows left behind."""
+    lake_of(request).check_writable(name, asked.branch)
+    return await run_query_or_job(request, partial(_optimize, request, name, asked.branch))
+
+
+def _optimize(request: Request, name: str, branch: str, _limits: QueryLimits) -> Optimized:
+    lake = lake_of(request)
+    with authored_by(lake.author):
+        report = lake.begin(name, branch).dataset.optimize(progress=False)
+    if report.commits:
+        note_change(request, report.version)
+    return Optimized(
+        version=report.version,
+        commits=report.commits,
+        chunks_before=report.chunks_before,
+        chunks_after=report.chunks_after,
     )
 
 

@@ -58,6 +58,7 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "stream_patience_s": float,
     "drain_s": float,
     "max_query_s": float,
+    "flows": str,
     "max_job_s": float,
     "max_query_nbytes": int,
     "max_query_memory_nbytes": int,
@@ -107,6 +108,8 @@ def print_config(settings: Any) -> str:
     lines = [f"url = {_toml(public_url(settings.url))}"]
     for name in OPTIONS:
         value = getattr(settings, name)
+        if name == "flows" and value is not None:
+            value = public_url(value)  # PostgreSQL's may have a password
         lines.append(f"# {name} is not set" if value is None else f"{name} = {_toml(value)}")
     lines.append('# signing_key = "***"')
     names = sorted(settings.storage_options or {})

@@ -81,6 +81,8 @@ class Settings:
         stream_patience_s: How long a client of a stream may take nothing.
         drain_s: How long requests under way may take after a request to stop.
         max_query_s: How long a query may run.
+        flows: The database of flows, in which jobs are kept: the path of an SQLite file, or
+            ``postgresql://…``. None: no request is answered later.
         max_job_s: How long a query may run that is answered later.
         max_query_nbytes: How much of samples a query may read.
         max_query_memory_nbytes: How much memory a query may hold, and each reading of its result.
@@ -139,6 +141,7 @@ class Settings:
     stream_patience_s: float = 300.0
     drain_s: float = 10.0
     max_query_s: float = 60.0
+    flows: str | None = field(default=None, repr=False)
     max_job_s: float = 3600.0
     max_query_nbytes: int = 16 << 30
     max_query_memory_nbytes: int = 1 << 30
@@ -176,6 +179,21 @@ class Settings:
         if self.auth is not None:
             read_tokens(self.auth)
         self._check_issuer()
+        self._check_flows()
+
+    def _check_flows(self) -> None:
+        """Refuse a database of flows that cannot be opened, or not by several processes."""
+        if self.flows is None:
+            return
+        from tensorlake.workloads import flows
+
+        url = flows.Jobs.url_of(self.flows)
+        if self.workers > 1 and url.startswith("sqlite:"):
+            raise InvalidInputError(
+                f"{self.workers} workers cannot share the SQLite file {self.flows!r}: it is of one"
+                " process\ngive PostgreSQL: --flows postgresql://user@host/name; or --workers 1",
+                workers=self.workers,
+            )
 
     def _check_issuer(self) -> None:
         """Refuse an issuer without an audience: its tokens for other services would let one in."""

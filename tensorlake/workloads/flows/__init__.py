@@ -26,6 +26,7 @@ from tensorlake.workloads.flows.definition import (
     step,
     watch,
 )
+from tensorlake.workloads.flows.jobs import Interrupted, Job, Jobs
 from tensorlake.workloads.flows.runs import (
     FlowRun,
     StepRun,
@@ -43,6 +44,9 @@ list = list_runs  # noqa: A001 - as `tl.list`
 __all__ = [
     "Flow",
     "FlowRun",
+    "Interrupted",
+    "Job",
+    "Jobs",
     "StepRun",
     "Watch",
     "approval",

@@ -82,24 +82,32 @@ _launched: list[str] = []
 """The database whose flows run in this process; DBOS has one per process."""
 
 
-def launch() -> None:
-    """Run flows in this process from now on: new ones, and those that were interrupted."""
+def launch(
+    *, application: str = APPLICATION, queue: str = QUEUE, at_once: int | None = None
+) -> None:
+    """Run flows in this process from now on: new ones, and those that were interrupted.
+
+    Args:
+        application: Whose; a process runs those of one.
+        queue: The queue of those that are started.
+        at_once: How many of the queue run at once; None: all.
+    """
     with _launching:
         if _launched:
             return
         engine, url = dbos().DBOS, connect()
         engine(
             config={
-                "name": APPLICATION,
+                "name": application,
                 "system_database_url": url,
                 # One version for all code: a flow's results count after its file was edited
-                "application_version": "1",
+                "application_version": "1" if application == APPLICATION else application,
                 "log_level": "ERROR",
                 "notification_listener_polling_interval_sec": POLL_S,
             }
         )
         engine.launch()
-        engine.register_queue(QUEUE, polling_interval_sec=POLL_S)
+        engine.register_queue(queue, polling_interval_sec=POLL_S, worker_concurrency=at_once)
         _launched.append(url)
 
 

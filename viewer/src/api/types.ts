@@ -802,6 +802,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/datasets/{name}/optimize": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Optimize
+         * @description Merge small chunks of a branch, and drop what deleted rows left behind.
+         */
+        post: operations["optimize"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/datasets/{name}/restore": {
         parameters: {
             query?: never;
@@ -866,6 +886,106 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/flows": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Flows
+         * @description List runs of flows, the newest first.
+         */
+        get: operations["list_flows"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/flows/{flow}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Inspect Flow
+         * @description Return a run with its steps.
+         */
+        get: operations["inspect_flow"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/flows/{flow}/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Retry Flow
+         * @description Continue a run that failed or was cancelled, at the step that has no result.
+         */
+        post: operations["retry_flow"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/flows/{flow}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel Flow
+         * @description Cancel a run: it ends before its next step.
+         */
+        post: operations["cancel_flow"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/flows/{flow}/approve": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Approve Flow
+         * @description Answer the approval that a run waits for; the first answer counts.
+         */
+        post: operations["approve_flow"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/session": {
         parameters: {
             query?: never;
@@ -890,6 +1010,17 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /**
+         * ApprovalRequest
+         * @description The answer to the approval that a run waits for; False refuses.
+         */
+        ApprovalRequest: {
+            /**
+             * Decision
+             * @default true
+             */
+            decision?: boolean;
+        };
         /**
          * AskedRows
          * @description Rows of one version, or of a view.
@@ -1247,6 +1378,52 @@ export interface components {
             plan: string;
         };
         /**
+         * FlowInfo
+         * @description A run of a flow; ``waits_for`` is the question of its approval, ``steps`` those that ended.
+         *
+         *     Its state is queued, running, waiting, done, failed or cancelled.
+         */
+        FlowInfo: {
+            /** Id */
+            id: string;
+            /** Flow */
+            flow: string;
+            /** State */
+            state: string;
+            /** Waits For */
+            waits_for: string | null;
+            /** Arguments */
+            arguments: string;
+            /** Result */
+            result: string | null;
+            /** Error */
+            error: string | null;
+            /** Started */
+            started: string;
+            /** Steps */
+            steps: components["schemas"]["FlowStep"][];
+        };
+        /**
+         * FlowList
+         * @description Runs of flows, the newest first, without their steps.
+         */
+        FlowList: {
+            /** Flows */
+            flows: components["schemas"]["FlowInfo"][];
+        };
+        /**
+         * FlowStep
+         * @description A step of a run that has ended; ``error`` where it failed.
+         */
+        FlowStep: {
+            /** Name */
+            name: string;
+            /** Result */
+            result: string | null;
+            /** Error */
+            error: string | null;
+        };
+        /**
          * FolderList
          * @description The folders directly under a prefix that hold objects.
          */
@@ -1512,6 +1689,31 @@ export interface components {
             kind: "tensor" | "class" | "function" | "keyword";
             /** Detail */
             detail: string;
+        };
+        /**
+         * OptimizeRequest
+         * @description Merge small chunks of a branch, and drop what deleted rows left behind.
+         */
+        OptimizeRequest: {
+            /**
+             * Branch
+             * @default main
+             */
+            branch?: string;
+        };
+        /**
+         * Optimized
+         * @description The result of an optimization; ``commits`` is 0 if there was nothing to do.
+         */
+        Optimized: {
+            /** Version */
+            version: string;
+            /** Commits */
+            commits: number;
+            /** Chunks Before */
+            chunks_before: number;
+            /** Chunks After */
+            chunks_after: number;
         };
         /**
          * PairAxis
@@ -5080,6 +5282,59 @@ export interface operations {
             };
         };
     };
+    optimize: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "branch": "main"
+                 *     }
+                 */
+                "application/json": components["schemas"]["OptimizeRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Optimized"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
     restore: {
         parameters: {
             query?: never;
@@ -5251,6 +5506,218 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    list_flows: {
+        parameters: {
+            query?: {
+                /** @description its name */
+                flow?: string | null;
+                /** @example 10 */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FlowList"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    inspect_flow: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                flow: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FlowInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    retry_flow: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                flow: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FlowInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    cancel_flow: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                flow: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FlowInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    approve_flow: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                flow: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "decision": true
+                 *     }
+                 */
+                "application/json": components["schemas"]["ApprovalRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FlowInfo"];
+                };
             };
             /** @description what went wrong, as RFC 9457 problem JSON */
             "4XX": {

@@ -1,0 +1,152 @@
+"""Later work: ``/v1/jobs/{id}``, and ``/v1/flows``, the runs of flows in the same database.
+
+A job is the answer of a request that was sent with ``Prefer: respond-async``, for its client alone.
+Flows are of the lake and not of one dataset: ``read`` of all datasets shows them, ``write`` of all
+changes them, on a server that runs with ``--write``. They are started by programs, never from here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, cast
+
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from tensorlake_server.auth.scopes import EVERY, Action
+from tensorlake_server.http.problems import Problem
+from tensorlake_server.messages.flows import ApprovalRequest, FlowInfo, FlowList, FlowStep
+from tensorlake_server.messages.messages import JobInfo
+from tensorlake_server.request.context import caller_of, note_change, note_intent, settings_of
+from tensorlake_server.request.deadline import jobs_of
+from tensorlake_server.request.jobs import read_answer
+
+if TYPE_CHECKING:
+    from tensorlake.workloads import flows
+    from tensorlake_server.auth.principal import Principal
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1")
+
+JobId = Annotated[str, Path(max_length=64)]
+FlowId = Annotated[str, Path(max_length=256)]
+RETRY_AFTER = {"Retry-After": "1", "Cache-Control": "no-store"}
+SHOWN = 200  # characters of a result
+
+
+@router.get(
+    "/jobs/{job}", tags=["jobs"], response_class=Response, responses={202: {"model": JobInfo}}
+)
+def read_job(request: Request, job: JobId) -> Response:
+    """Return the answer of the request, or 202 while it is worked on."""
+    found = jobs_of(request).find(job, caller_of(request))
+    if found.answer is not None:
+        status, headers, body = read_answer(found.answer)
+        return Response(body, status, headers)
+    info = JobInfo(id=found.id, status="running", started=found.started.isoformat())
+    return Response(info.model_dump_json(), 202, RETRY_AFTER, "application/json")
+
+
+@router.delete("/jobs/{job}", tags=["jobs"], status_code=204)
+def cancel_job(request: Request, job: JobId) -> Response:
+    """Cancel a request that is worked on, or delete its answer."""
+    jobs = jobs_of(request)
+    jobs.forget(jobs.find(job, caller_of(request)))
+    return Response(status_code=204)
+
+
+@router.get("/flows", tags=["flows"], response_model=FlowList)
+def list_flows(
+    request: Request,
+    flow: Annotated[str | None, Query(max_length=256, description="its name")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> FlowList:
+    """List runs of flows, the newest first."""
+    _check(request, Action.READ)
+    from tensorlake.workloads import flows
+
+    return FlowList(flows=[_info(one) for one in flows.list_runs(flow=flow, limit=limit)])
+
+
+@router.get("/flows/{flow}", tags=["flows"], response_model=FlowInfo)
+def inspect_flow(request: Request, flow: FlowId) -> FlowInfo:
+    """Return a run with its steps."""
+    _check(request, Action.READ)
+    from tensorlake.workloads import flows
+
+    return _info(flows.inspect(flow))
+
+
+@router.post("/flows/{flow}/retry", tags=["flows"], response_model=FlowInfo)
+def retry_flow(request: Request, flow: FlowId) -> FlowInfo:
+    """Continue a run that failed or was cancelled, at the step that has no result."""
+    _check(request, Action.WRITE)
+    from tensorlake.workloads import flows
+
+    return _info(flows.retry(flow))
+
+
+@router.post("/flows/{flow}/cancel", tags=["flows"], response_model=FlowInfo)
+def cancel_flow(request: Request, flow: FlowId) -> FlowInfo:
+    """Cancel a run: it ends before its next step."""
+    _check(request, Action.WRITE)
+    from tensorlake.workloads import flows
+
+    return _info(flows.cancel(flow))
+
+
+@router.post("/flows/{flow}/approve", tags=["flows"], response_model=FlowInfo)
+def approve_flow(request: Request, flow: FlowId, asked: ApprovalRequest) -> FlowInfo:
+    """Answer the approval that a run waits for; the first answer counts."""
+    _check(request, Action.WRITE)
+    from tensorlake.workloads import flows
+
+    found = _info(flows.approve(flow, decision=asked.decision))
+    note_change(request, f"{flow}: {asked.decision}")
+    return found
+
+
+def _check(request: Request, action: Action) -> None:
+    """Check that the server has flows, and that who asks may do this.
+
+    Raises:
+        Problem: 501, it has none; 403, they may not.
+    """
+    settings = settings_of(request)
+    if settings.flows is None:
+        raise Problem(
+            501,
+            "no-flows",
+            "this server has no database of flows\nstart it with --flows DATABASE",
+        )
+    principal = cast("Principal", request.state.principal)
+    is_allowed = action is Action.READ or settings.write
+    if not is_allowed or not principal.may(action, EVERY, EVERY):
+        wanted = action.name.lower()
+        raise Problem(
+            403,
+            "access",
+            f"{principal.name!r} may not do this: it needs the scope {wanted!r} of all datasets"
+            + ("" if is_allowed else ", and a server with --write"),
+        )
+    if action is Action.WRITE:
+        note_intent(request)
+
+
+def _info(run: flows.FlowRun) -> FlowInfo:
+    return FlowInfo(
+        id=run.id,
+        flow=run.flow,
+        state=run.state,
+        waits_for=run.waits_for,
+        arguments=run.arguments,
+        result=_text(run.result),
+        error=run.error,
+        started=run.started.isoformat(),
+        steps=[
+            FlowStep(name=one.name, result=_text(one.result), error=one.error) for one in run.steps
+        ],
+    )
+
+
+def _text(result: object) -> str | None:
+    return None if result is None else repr(result)[:SHOWN]

@@ -1,0 +1,269 @@
+"""``serve --flows``: jobs that outlive their server, and flows over HTTP."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx
+import pytest
+
+pytest.importorskip("dbos")
+
+import tensorlake as tl
+from tensorlake import flows
+from tensorlake.errors import InvalidInputError
+from tensorlake_server import Settings
+from tensorlake_server.auth.tokens import create_token
+from tests.extras.flows.served import WAIT_S, client_of, postgres, serving, stop
+
+pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore")]  # of theirs
+
+ASYNC = {"Prefer": "respond-async"}
+ROWS = 200_000
+ENDLESS = "SELECT COUNT(*) FROM this AS a JOIN this AS b ON a.x < b.x"
+SCOPES = {"ana": ["read"], "ben": ["read"], "maintainer": ["write"], "clinic": ["write:pets"]}
+
+
+@dataclass
+class Lake:
+    root: Path
+    tokens: dict[str, str]
+    database: str
+
+    def serving(self, *arguments: str):
+        auth = str(self.root / "tokens.json")
+        common = ("--auth", auth, "--flows", self.database, "--write", "--drain-s", "2")
+        return serving(str(self.root / "lake"), *common, *arguments)
+
+    def client(self, address: str, who: str = "ana") -> httpx.Client:
+        return client_of(address, self.tokens[who])
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    with tl.create(str(tmp_path / "lake/pets"), {"x": "int64"}, durability="none") as ds:
+        ds.extend({"x": list(range(ROWS))})
+        ds.commit("rows")
+    auth, now = tmp_path / "tokens.json", datetime.now(UTC)
+    tokens = {
+        name: create_token(auth, name=name, scopes=scopes, expires=None, now=now)[0]
+        for name, scopes in SCOPES.items()
+    }
+    return Lake(tmp_path, tokens, str(tmp_path / "jobs.sqlite"))
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[str]:
+    with postgres() as url:
+        yield url
+
+
+def ask(client: httpx.Client, text: str, **headers: str) -> httpx.Response:
+    return client.post("/v1/datasets/pets/query", json={"tql": text, "limit": 2}, headers=headers)
+
+
+def answer_of(client: httpx.Client, location: str) -> httpx.Response:
+    """Ask for a job until it is answered."""
+    ends = time.monotonic() + WAIT_S
+    while (found := client.get(location)).status_code == 202:
+        assert time.monotonic() < ends, "the job does not end"
+        assert found.json()["status"] == "running"
+    return found
+
+
+def answers_within(client: httpx.Client, text: str) -> None:
+    """Whether jobs have room: one more is answered."""
+    job = ask(client, text, **ASYNC)
+    assert answer_of(client, job.headers["Location"]).status_code == 200
+
+
+def test_a_job_has_the_answer_of_its_request_and_is_of_its_token(lake: Lake) -> None:
+    with lake.serving() as (_, address), lake.client(address) as ana:
+        job = ask(ana, "WHERE x > 10", **ASYNC)
+        assert (job.status_code, job.headers["Preference-Applied"]) == (202, "respond-async")
+        location = job.headers["Location"]
+        found = answer_of(ana, location)
+        wrong = answer_of(ana, ask(ana, "WHERE nonsense > 1", **ASYNC).headers["Location"])
+
+        now = ask(ana, "WHERE x > 10").json()
+        assert {**found.json(), "cost": None} == {**now, "cost": None}
+        assert (wrong.status_code, wrong.json()["code"]) == (400, "query-name")
+        assert wrong.headers["Content-Type"] == "application/problem+json"
+        with lake.client(address, "ben") as ben:
+            assert ben.get(location).status_code == ben.delete(location).status_code == 404
+        assert ana.delete(location).status_code == 204
+        assert ana.get(location).status_code == 404
+
+
+def test_a_job_that_is_cancelled_ends_and_each_token_has_so_many(lake: Lake) -> None:
+    with (
+        lake.serving("--max-queries-each", "2", "--max-queries", "2") as (_, address),
+        lake.client(address) as ana,
+        lake.client(address, "ben") as ben,
+    ):
+        running = [ask(ana, ENDLESS, **ASYNC) for _ in range(3)]
+        assert [one.status_code for one in running] == [202, 202, 429]
+        assert ana.get(running[0].headers["Location"]).status_code == 202
+        for one in running[:2]:
+            assert ana.delete(one.headers["Location"]).status_code == 204
+        answers_within(ben, "WHERE x < 3")  # the two places are free again
+        answers_within(ana, "WHERE x < 3")
+
+
+def test_an_optimization_is_a_job_that_publishes_in_the_name_of_its_token(lake: Lake) -> None:
+    with tl.open(str(lake.root / "lake/pets")) as ds:
+        for number in range(3):
+            ds.append({"x": number})
+            ds.commit("one more")
+    path = "/v1/datasets/pets/optimize"
+    with lake.serving() as (_, address), lake.client(address, "maintainer") as maintainer:
+        job = maintainer.post(path, json={}, headers=ASYNC)
+        done = answer_of(maintainer, job.headers["Location"]).json()
+        again = maintainer.post(path, json={}).json()
+        with lake.client(address) as ana:
+            refused = ana.post(path, json={}, headers=ASYNC)
+
+    assert (done["version"], done["chunks_before"] > done["chunks_after"]) == ("main@5", True)
+    assert (again["version"], again["commits"]) == ("main@5", 0)
+    assert refused.status_code == 403
+    with tl.open(str(lake.root / "lake/pets")) as ds:
+        assert ds.log(1)[0].author == "maintainer"
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_jobs_outlive_the_server(lake: Lake, how: signal.Signals) -> None:
+    with lake.serving() as (server, address), lake.client(address) as ana:
+        done = ask(ana, "WHERE x > 10", **ASYNC).headers["Location"]
+        answer = answer_of(ana, done).json()
+        endless = ask(ana, ENDLESS, **ASYNC).headers["Location"]
+        waiting = [ask(ana, f"WHERE x < {n}", **ASYNC).headers["Location"] for n in (3, 4)]
+        stop(server, how)
+
+    with lake.serving() as (server, address), lake.client(address) as ana:
+        assert ana.get(done).json() == answer
+        assert [answer_of(ana, one).json()["rows"] for one in waiting] == [3, 4]
+        assert ana.get(endless).status_code == 202
+        assert ana.delete(endless).status_code == 204
+        answers_within(ana, "WHERE x < 5")
+        stop(server, signal.SIGTERM)
+
+
+def test_replicas_over_postgresql_find_and_cancel_jobs_of_each_other(
+    lake: Lake, database: str
+) -> None:
+    lake.database = database
+    with ExitStack() as stack:
+        _, first = stack.enter_context(lake.serving())
+        _, second = stack.enter_context(lake.serving("--workers", "2"))
+        here, there = (stack.enter_context(lake.client(one)) for one in (first, second))
+
+        jobs = [ask(here, f"WHERE x < {n}", **ASYNC).headers["Location"] for n in range(1, 7)]
+        found = [answer_of(there, one).json()["rows"] for one in jobs]
+        endless = ask(here, ENDLESS, **ASYNC).headers["Location"]
+        assert there.get(endless).status_code == 202
+        assert there.delete(endless).status_code == 204
+        assert here.get(endless).status_code == 404
+        answers_within(here, "WHERE x < 3")
+
+    assert found == [1, 2, 3, 4, 5, 6]
+
+
+def test_workers_need_postgresql(lake: Lake) -> None:
+    with pytest.raises(InvalidInputError, match="--flows postgresql://"):
+        Settings(url=str(lake.root), workers=2, flows=lake.database)
+    with pytest.raises(InvalidInputError, match="SQLite or PostgreSQL"):
+        Settings(url=str(lake.root), flows="mysql://host/jobs")
+
+
+@flows.step(retries=0)
+def publish(name):
+    if name == "broken":
+        raise ValueError("no such dataset")
+    return name.upper()
+
+
+@flows.flow
+def release(name):
+    return flows.approval(f"publish {name}?") and publish(name)
+
+
+@pytest.fixture
+def service(lake: Lake, database: str) -> Iterator[None]:
+    """A process that runs flows: here this one, beside a server that has none of their code."""
+    lake.database = database
+    flows.connect(database)
+    ended = threading.Event()
+    thread = threading.Thread(target=flows.run, kwargs={"until": ended.is_set})
+    thread.start()
+    yield
+    ended.set()
+    thread.join()
+
+
+def state_of(client: httpx.Client, id_: str, *states: str) -> dict:
+    ends = time.monotonic() + WAIT_S
+    while (found := client.get(f"/v1/flows/{id_}").json())["state"] not in states:
+        assert time.monotonic() < ends, found
+    return found
+
+
+def test_flows_are_listed_approved_retried_and_cancelled_over_http(
+    lake: Lake, service: None
+) -> None:
+    del service
+    good, bad, late = (flows.start(release, one) for one in ("pets", "broken", "late"))
+    with lake.serving() as (_, address), ExitStack() as stack:
+        reader, maintainer, clinic = (
+            stack.enter_context(lake.client(address, who))
+            for who in ("ana", "maintainer", "clinic")
+        )
+        waiting = state_of(reader, good.id, "waiting")
+        refused = [
+            client.post(f"/v1/flows/{good.id}/approve", json={}).status_code
+            for client in (reader, clinic)
+        ]
+        assert clinic.get("/v1/flows").status_code == 403  # of one dataset
+        listed = reader.get("/v1/flows", params={"flow": "release"}).json()["flows"]
+        answer_of(reader, ask(reader, "WHERE x < 3", **ASYNC).headers["Location"])
+        for id_ in (good.id, bad.id):
+            state_of(reader, id_, "waiting")
+            assert maintainer.post(f"/v1/flows/{id_}/approve", json={}).status_code == 200
+        done, failed = state_of(reader, good.id, "done"), state_of(reader, bad.id, "failed")
+        again = maintainer.post(f"/v1/flows/{good.id}/approve", json={})
+        retried = maintainer.post(f"/v1/flows/{bad.id}/retry")
+        state_of(reader, bad.id, "failed")
+        state_of(reader, late.id, "waiting")
+        ended = maintainer.post(f"/v1/flows/{late.id}/cancel").json()
+        unknown = reader.get("/v1/flows/none")
+        names = {one["flow"] for one in reader.get("/v1/flows").json()["flows"]}
+
+    assert waiting["waits_for"] == "publish pets?"
+    assert refused == [403, 403]
+    assert {one["id"] for one in listed} == {good.id, bad.id, late.id}
+    assert (done["result"], [one["name"] for one in done["steps"]]) == ("'PETS'", ["publish"])
+    assert failed["error"] == "ValueError: no such dataset"
+    assert (again.status_code, retried.status_code) == (409, 200)
+    assert ended["state"] == "cancelled"
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "not-found")
+    assert names == {"release"}  # jobs are of their clients
+
+
+def test_a_server_without_the_extra_says_so(lake: Lake) -> None:
+    program = "import sys; sys.modules['dbos'] = None\nfrom tensorlake_server.__main__ import main"
+    command = f"{program}\nsys.exit(main([{str(lake.root)!r}, '--flows', 'jobs.sqlite']))"
+    import sys
+
+    run = subprocess.run(
+        [sys.executable, "-c", command], capture_output=True, text=True, check=False
+    )
+
+    assert run.returncode == 1
+    assert "pip install 'tensorlake-dl[flows]'" in run.stderr
