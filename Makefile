@@ -27,7 +27,7 @@ EXTRAS_openapi := openapi-python-client fastapi uvicorn[standard] prometheus-cli
 EXTRAS_flwr := flwr
 EXTRAS_media := pillow imagecodecs
 EXTRAS_graphs := torch_geometric pymetis scipy
-EXTRAS_lerobot := lerobot
+EXTRAS_lerobot := torchvision torchcodec datasets huggingface-hub av jsonlines draccus termcolor einops deepdiff imageio pandas pillow imagecodecs
 EXTRAS_trainers := lightning transformers accelerate
 EXTRAS_vision := torchvision albumentations pillow imagecodecs
 EXTRAS_croissant := mlcroissant pillow imagecodecs
@@ -38,8 +38,12 @@ EXTRAS_trajectories := gymnasium envpool minari[hdf5,create] pillow imagecodecs
 EXTRAS_formats := h5py mosaicml-streaming litdata pylance pillow imagecodecs
 TORCH_EXTRAS := torch ray graphs lerobot trainers vision formats
 
-# torchvision is built for one release of torch and one kind of it: its group has the pair that PyPI has.
+# torchvision is built for one release of torch and one kind of it: its groups have the pair that PyPI has.
 TORCH_vision ?= torch==2.14.1
+TORCH_lerobot ?= torch==2.14.1
+
+# Packages whose requirements do not resolve beside this torch are installed without them: the group has what they import.
+ALONE_lerobot := lerobot
 
 BIN := $(VENV)/bin
 PYTEST_TWO := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
@@ -138,7 +142,8 @@ endif
 	  install $(or $(TORCH_$*),$(TORCH)) && $(@D)/bin/python -c \
 	    'from importlib.metadata import version; print("torch==" + version("torch"))' >$(@D)/torch.txt; \
 	}; \
-	{ $(if $(filter $*,$(TORCH_EXTRAS)),torch_first,true) && install -e . pytest pytest-timeout hypothesis $(EXTRAS_$*); } || { \
+	{ $(if $(filter $*,$(TORCH_EXTRAS)),torch_first,true) && install -e . pytest pytest-timeout hypothesis $(EXTRAS_$*) && \
+	  $(if $(ALONE_$*),install --no-deps $(ALONE_$*),true); } || { \
 	  echo "make: group '$*' was not tested, so it has failed: its packages cannot be installed here" >&2; \
 	  sed -n 's/^# //p' constraints/$*.txt >&2; exit 1; }
 	@touch $@

@@ -20,6 +20,7 @@ Values = np.ndarray | list[bytes]
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types
 _VARINT_NBYTES_MAX = 10
+_FIRST, _SECOND, _THIRD = 0x0A, 0x12, 0x1A  # keys of fields 1, 2 and 3 of bytes
 _MARK = 0x80  # of each byte of a varint but its last
 _FEATURE_LISTS = 2  # a field of SequenceExample
 
@@ -33,6 +34,78 @@ def parse_example(data: bytes) -> dict[str, Values | None]:
     Raises:
         ValueError: It is not a ``tf.train.Example``.
     """
+    try:
+        return _parse_usual(data)
+    except (IndexError, _UnusualError):  # another order or form, or damaged: field by field
+        return _parse_any(data)
+
+
+class _UnusualError(Exception):
+    """A message is not of the form that programs write."""
+
+
+def _parse_usual(data: bytes) -> dict[str, Values | None]:
+    """Parse an example as all programs write it: one message of features, their lists packed.
+
+    No message is copied, and each length of one byte, which most are, is an index.
+    """
+    end = len(data)
+    features: dict[str, Values | None] = {}
+    if not end:
+        return features
+    _, at = _length(data, 0, end)
+    while at < end:
+        stop, at = _length(data, at, end)
+        name_stop, at = _length(data, at, stop)
+        name, at = data[at:name_stop].decode(), name_stop
+        feature_stop, at = _length(data, at, stop, tag=_SECOND)
+        if feature_stop != stop or name in features:
+            raise _UnusualError
+        if at == stop:
+            features[name] = None
+            continue
+        tag = data[at]
+        list_stop, at = _length(data, at, stop, tag=tag)
+        if list_stop != stop:
+            raise _UnusualError
+        if tag == _FIRST:
+            values: list[bytes] = []
+            while at < stop:
+                one, at = _length(data, at, stop)
+                values.append(data[at:one])
+                at = one
+            features[name] = values
+            continue
+        if at < stop:
+            packed_stop, at = _length(data, at, stop)
+            if packed_stop != stop:
+                raise _UnusualError
+        if tag == _SECOND and not (stop - at) % 4:
+            features[name] = np.frombuffer(data, "<f4", (stop - at) // 4, at)
+        elif tag == _THIRD:
+            features[name] = _varints(data[at:stop])
+        else:
+            raise _UnusualError
+        at = stop
+    return features
+
+
+def _length(data: bytes, at: int, end: int, tag: int = 0x0A) -> tuple[int, int]:
+    """Return where a field of bytes ends and begins, in a message that ends at ``end``."""
+    if data[at] != tag:
+        raise _UnusualError
+    length, at = data[at + 1], at + 2
+    if length >= _MARK:
+        if data[at] < _MARK:  # of two bytes, up to 16 KiB
+            length, at = length & 0x7F | data[at] << 7, at + 1
+        else:
+            length, at = _varint(data, at - 1)
+    if at + length > end:
+        raise _UnusualError
+    return at + length, at
+
+
+def _parse_any(data: bytes) -> dict[str, Values | None]:
     features: dict[str, Values | None] = {}
     for number, content in _messages(data, "an Example"):
         if number != 1:
@@ -86,6 +159,8 @@ def _integers(content: bytes) -> np.ndarray:
 
 def _varints(packed: bytes) -> np.ndarray:
     """Decode integers of seven bits per byte, the lowest first, each byte but the last marked."""
+    if len(packed) == 1 and packed[0] < _MARK:
+        return np.array([packed[0]], np.int64)
     groups = np.frombuffer(packed, np.uint8)
     stops = np.flatnonzero(groups < _MARK) + 1
     if not len(groups):

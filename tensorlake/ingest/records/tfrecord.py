@@ -158,7 +158,7 @@ class _Seen:
             self.kinds.add("bytes")
             self.values += values
         elif values is not None:
-            self.kinds.add(values.dtype.name)
+            self.kinds.add("float32" if values.dtype.kind == "f" else "int64")
 
 
 class _Records:
@@ -251,7 +251,8 @@ class _Records:
                 names.append((piece, number))
                 for name, value in row.items():
                     columns[name].append(value)
-        return LoadedRows(columns, refused, lambda row: self._name(*names[row]))
+        stacked = {name: _stacked(values) for name, values in columns.items()}
+        return LoadedRows(stacked, refused, lambda row: self._name(*names[row]))
 
     def _read(self, piece: Piece, refused: list[Refused]) -> Iterator[tuple[int, bytes]]:
         """Yield the records of a piece, each with its number in the piece."""
@@ -358,6 +359,12 @@ def _row(features: Mapping[str, Values | None], types: Mapping[str, SampleType])
         name: _value(name, kind, features.get(name), features.get(f"{name}{SHAPE_FEATURE}"))
         for name, kind in types.items()
     }
+
+
+def _stacked(values: list[Any]) -> Any:
+    """Return arrays of one shape and dtype as one."""
+    kinds = {(one.shape, one.dtype) if isinstance(one, np.ndarray) else None for one in values}
+    return np.stack(values) if len(kinds) == 1 and None not in kinds else values
 
 
 def _value(name: str, kind: SampleType, values: Values | None, shape: Values | None) -> Any:
