@@ -100,16 +100,15 @@ def write_mds(folder: Path) -> Path:
     kinds = {"image": "jpeg", "label": "int", "vector": "ndarray:float32:64", "text": "str"}
     from PIL import Image
 
-    with import_module("streaming.base.format.mds.writer").MDSWriter(out=str(folder / "mds"), columns=kinds) as out:
+    writer = import_module("streaming.base.format.mds.writer").MDSWriter
+    with writer(out=str(folder / "mds"), columns=kinds) as out:
         for row in rows():
             out.write({**row, "image": Image.open(io.BytesIO(row["image"]))})
     return folder / "mds"
 
 
 def read_mds(path: Path) -> int:
-    streaming = import_module("streaming")
-    streaming.base.util.clean_stale_shared_memory()
-    return drained(streaming.LocalDataset(str(path)))
+    return drained(import_module("streaming.base.local").LocalDataset(str(path)))
 
 
 def litdata_rows(path: Path, made: Iterator[Any]) -> Path:

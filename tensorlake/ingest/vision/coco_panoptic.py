@@ -32,7 +32,7 @@ from tensorlake.ingest.vision.boxes import box_problem
 from tensorlake.storage import public_url
 from tensorlake.types import Array, BBox, Buffer, ClassLabel, Image, InstanceMask, Text
 
-__all__ = ["coco_panoptic"]
+__all__ = ["coco_panoptic", "segment_masks", "segment_runs"]
 
 START = "panoptic_"
 """Before the name of the images' folder, in the name of COCO's own files."""
@@ -315,7 +315,8 @@ def _row(item: _Item, content: bytes | None, categories: Mapping[int, _Category]
         height, width = pixels.shape
         size = f"{item.image.width} × {item.image.height}"
         raise refuse(f"its PNG file is {width} × {height}, and it is {size} (width × height)")
-    present = set(np.unique(pixels).tolist()) - {0}
+    starts, owners = segment_runs(pixels)
+    present = {*owners.tolist()} - {0}
     if len(set(ids)) < len(ids) or present != set(ids):
         other = sorted(present ^ set(ids))[:3] or ids
         raise refuse(f"its PNG file and its segments_info differ in the segments {other}")
@@ -333,10 +334,42 @@ def _row(item: _Item, content: bytes | None, categories: Mapping[int, _Category]
         "iscrowd": [one.iscrowd for one in segments],
         "area": [one.area for one in segments],
         "segment_id": ids,
-        "mask": pixels == np.array(ids, np.int64)[:, None, None],
+        "mask": segment_masks(pixels.shape, starts, owners, ids),
         "image_id": item.image.id,
         "file_name": item.image.file_name,
     }
+
+
+def segment_runs(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return where each run of one segment begins, columns first, and the segment of each."""
+    flat = pixels.T.reshape(-1)
+    starts = np.flatnonzero(np.diff(flat, prepend=flat[:1] - 1))
+    return starts, flat[starts]
+
+
+def segment_masks(
+    sides: Sequence[int], starts: np.ndarray, owners: np.ndarray, ids: Sequence[int]
+) -> dict[str, Any]:
+    """Return the masks of segments as COCO's RLE.
+
+    Args:
+        sides: Height and width.
+        starts: Where each run begins, as `segment_runs` returns it.
+        owners: The segment of each run.
+        ids: The segments, all of which have runs.
+    """
+    count = sides[0] * sides[1]
+    stops = np.append(starts[1:], count)
+    order = np.argsort(owners, kind="stable")
+    bounds = np.searchsorted(owners[order], [*ids], side="left")
+    ends = np.searchsorted(owners[order], [*ids], side="right")
+    counts: list[list[int]] = []
+    for low, high in zip(bounds.tolist(), ends.tolist(), strict=True):
+        own = order[low:high]
+        edges = np.stack([starts[own], stops[own]], axis=1).reshape(-1)
+        runs = np.diff(edges, prepend=0).tolist()
+        counts.append([*runs, count - int(edges[-1])] if edges[-1] < count else runs)
+    return {"size": [*sides], "counts": counts}
 
 
 def _pixels(content: Buffer, refuse: Any) -> np.ndarray:
@@ -348,7 +381,9 @@ def _pixels(content: Buffer, refuse: Any) -> np.ndarray:
         raise refuse(f"its PNG file cannot be read: {error.message}") from error
     if pixels.ndim != _CHANNELS or pixels.shape[2] != _CHANNELS or pixels.dtype != np.uint8:
         raise refuse("its PNG file has not three channels of 8 bits")
-    return pixels.astype(np.int64) @ np.array([1, 1 << 8, 1 << 16])
+    wide = np.zeros((*pixels.shape[:2], 4), np.uint8)
+    wide[:, :, :_CHANNELS] = pixels
+    return wide.view("<u4")[:, :, 0].astype(np.int64)
 
 
 def _refused(item: _Item, reason: str) -> InvalidInputError:

@@ -14,6 +14,7 @@ from pycocotools import mask as coco_mask
 
 import tensorlake as tl
 from tensorlake.errors import InvalidInputError
+from tensorlake.ingest.vision.coco_panoptic import segment_masks, segment_runs
 
 CATEGORIES = [
     {"id": 1, "name": "cat", "isthing": 1, "supercategory": "animal", "color": [1, 2, 3]},
@@ -225,3 +226,16 @@ def test_a_png_file_of_one_channel_is_refused(folder: Path, tmp_path: Path) -> N
 
     with pytest.raises(InvalidInputError, match="in the segments"):
         ingested(folder, str(tmp_path / "in.tl"))
+
+
+@pytest.mark.parametrize("sides", [(1, 1), (5, 4), (33, 17)])
+def test_masks_of_one_pass_are_those_of_each_segment(sides: tuple[int, int]) -> None:
+    pixels = np.random.default_rng(sides[0]).integers(0, 4, sides)
+    ids = sorted({*pixels.reshape(-1).tolist()} - {0}, reverse=True)
+
+    stored = tl.InstanceMask().convert(
+        [segment_masks(sides, *segment_runs(pixels), ids)], tensor="mask"
+    )
+
+    each = tl.InstanceMask().convert([pixels == np.array(ids)[:, None, None]], tensor="mask")
+    assert stored.samples == each.samples
