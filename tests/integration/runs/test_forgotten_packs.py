@@ -1,4 +1,4 @@
-"""Packs with values of forgotten rows, and names that come in between: none is left out."""
+"""Packs, names and queries with values of forgotten rows: none is left out."""
 
 from __future__ import annotations
 
@@ -75,3 +75,38 @@ def paths_of(store):
         return [meta.path async for meta in store.list("")]
 
     return runtime.run(listed())
+
+
+def test_rows_that_only_a_named_version_has_are_forgotten(tmp_path):
+    ds = tl.create(tmp_path / "lake.tl", {"name": "str"}, grace="1min")
+    ds.extend({"name": ["Ana", "Benjamin Secretname", "Cem"]})
+    ds.commit("three")
+    ds.tag("v1")
+    ds["name"][1] = "anonymous"
+    ds.commit("corrected")
+    ds.expire(keep_last=1)
+
+    report = ds.forget("name = 'Benjamin Secretname'")
+
+    assert len(report.rows) == 1
+    assert report.deleted == ("v1",)
+    assert ds["name"].to_list() == ["Ana", "Cem"]
+    pass_grace(ds.url)
+    assert ds.forget(finish=True).is_finished
+    assert found_in(ds.url, b"Secretname") == []
+
+
+def test_a_name_with_a_quote_is_taken_out_of_queries_and_keys(tmp_path):
+    ds = tl.create(tmp_path / "lake.tl", {"name": "str"}, grace="1min")
+    ds.extend({"name": ["Ana", "Ben O'Neill", "Cem"]})
+    ds.commit("three")
+    others = ds.query("WHERE name != 'Ben O''Neill'")
+    with ds.run("first", config={"weights": {"Ben O'Neill": 0, "other": 1}}) as run:
+        list(run.loader(others, batch_size=2))
+    assert found_in(ds.url, b"O''Neill", b"O'Neill")
+
+    report = ds.forget("name = 'Ben O''Neill'")
+
+    assert report.redacted == ("first",)
+    assert ds.runs["first"].config == {"weights": {"***": 0, "other": 1}}
+    assert found_in(f"{ds.url}/runs", b"Neill") == []
