@@ -88,12 +88,13 @@ class KeyTable(Struct, frozen=True):
     rows: IntArray | None
 
     @staticmethod
-    def of(keys: Vector, rows: IntArray | None = None) -> "KeyTable | None":
+    def of(keys: Vector, rows: IntArray | None = None, num_probed: int = 0) -> "KeyTable | None":
         """Return the table of integers of a limited range; None where they lie too far apart.
 
         Args:
             keys: the key of each row.
             rows: which rows these are, ascending; None: all, from 0 on.
+            num_probed: how many rows look their keys up: the table may have as many places.
         """
         values = keys.values
         rows = np.arange(len(values)) if rows is None else rows
@@ -101,7 +102,7 @@ class KeyTable(Struct, frozen=True):
             values, rows = values[keys.valid], rows[keys.valid]
         low = int(values.min()) if len(values) else 0
         stop = int(values.max()) + 1 if len(values) else 0
-        most = max(SPARSE * len(values), DENSE_MIN)
+        most = max(SPARSE * len(values), num_probed, DENSE_MIN)
         low = 0 if low > 0 and stop <= most else low  # then it is not taken off
         count = stop - low
         if count > most:

@@ -227,7 +227,8 @@ class Pairing:
         left, right = ([pair[side] for pair in self._joined.keys] for side in (0, 1))
         if len(left) == 1 and all(map(_is_integer, (left[0].type, right[0].type))):
             theirs, rows = self._right_keys(left, right)
-            table = self._run.watched(self._sizes[1], partial(KeyTable.of, theirs, rows))
+            work = partial(KeyTable.of, theirs, rows, self._sizes[0])
+            table = self._run.watched(self._sizes[1], work)
             if table is not None:
                 return table, self._probed(table, left)
         mine, theirs = self._columns(0, left), self._columns(1, right)

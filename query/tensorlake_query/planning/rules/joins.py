@@ -9,6 +9,10 @@
 The other conditions decide whether a pair, or a row without a partner, is left. Conditions that may
 fail for a row stay where they are: the row may have no partner, and so never be looked at. Where
 something depends on the place of a pair among all (RANDOM, EXPAND BY), everything stays.
+
+A LEFT JOIN is an INNER one where a condition of WHERE excludes rows without a partner: a comparison
+with a column of the right side, IN, or IS NOT NULL. RIGHT and FULL stay, since the rows of their
+results are those of another side.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -56,6 +60,7 @@ OF_WHERE: dict[ast.JoinKind, frozenset[int]] = {
 OF_ON: dict[ast.JoinKind, frozenset[int]] = {
     "INNER": BOTH, "CROSS": BOTH, "LEFT": frozenset({1}), "RIGHT": frozenset({0}), "FULL": NONE,
 }  # fmt: skip
+OF_NULL_NOT_TRUE = frozenset({"compare", "in", "is not null"})  # roles; of `in`, its first argument
 OF_SIDES = (order_filters, prune_zones, compare_codes, use_indexes, read_parts)
 
 
@@ -91,6 +96,8 @@ def _with_filtered_sides(
     joined: Joined, conditions: Sequence[Bound]
 ) -> tuple[Joined, Sequence[Bound]]:
     """Return a join of filtered sides, and the conditions that are left above it."""
+    if joined.kind == "LEFT" and any(_excludes_null(each, joined) for each in conditions):
+        joined = structs.replace(joined, kind="INNER")
     of_sides: tuple[list[Bound], list[Bound]] = ([], [])
     above = _dealt(joined, conditions, OF_WHERE[joined.kind], of_sides)
     of_on = [] if joined.residual is None else list(conjuncts(joined.residual))
@@ -158,6 +165,15 @@ def _side_of(condition: Bound, joined: Joined) -> int:
             case _:  # depends on the row's place in the join, or may have no value
                 sides.add(-1)
     return sides.pop() if len(sides) == 1 else -1
+
+
+def _excludes_null(condition: Bound, joined: Joined) -> bool:
+    """Return whether a condition is not true where all columns of the right side are NULL."""
+    if not isinstance(condition, Apply) or condition.role not in OF_NULL_NOT_TRUE:
+        return False
+    args = condition.args if condition.role == "compare" else condition.args[:1]
+    names = [arg.name for arg in args if isinstance(arg, ColumnRef)]
+    return any(name not in joined.merged and joined.sides[name][0] == 1 for name in names)
 
 
 def _cannot_fail(call: Apply) -> bool:
