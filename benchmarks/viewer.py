@@ -165,7 +165,8 @@ def _spread(times_ms: Sequence[float]) -> str:
 def _frames(what: str, work: dict[str, float], goal: str) -> list[tuple[str, str, str]]:
     return [
         (f"{what}: main thread a frame, p95", f"{work['p95']:.1f} ms", goal),
-        ("  p50", f"{work['p50']:.1f} ms", ""),
+        ("  p50, longest", f"{work['p50']:.1f}, {work['most']:.1f} ms", ""),
+        ("  of it drawing, p95", f"{work['drawingP95']:.1f} ms", ""),
     ]
 
 

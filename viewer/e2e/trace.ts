@@ -3,6 +3,7 @@
  *
  *     tasks of the main thread    RunTask, with the time they ran (tdur) and took (dur), in µs
  *     frames                      from one BeginMainThreadFrame to the next
+ *     drawing                     FireAnimationFrame, which is a part of a task
  *     dropped                     DroppedFrame, as the compositor counts them
  */
 import { writeFileSync } from "node:fs";
@@ -25,6 +26,10 @@ export interface Work {
   /** Milliseconds of the main thread in a frame, on its processor. */
   p50: number;
   p95: number;
+  /** The most that a frame took. */
+  most: number;
+  /** Milliseconds of requestAnimationFrame's callbacks in a frame, which draw. */
+  drawingP95: number;
   /** The longest task: on its processor, and by the clock. */
   longestCpu: number;
   longestWall: number;
@@ -62,19 +67,25 @@ function summarize(events: TraceEvent[]): Work {
   const inMain = events.filter((event) => `${event.pid}:${event.tid}` === main);
   const tasks = inMain.filter(({ name, ph }) => ph === "X" && name === "RunTask");
   const starts = inMain.filter(({ name }) => name === "BeginMainThreadFrame").map(({ ts }) => ts).sort((a, b) => a - b);
-  const work = Array.from(starts, () => 0);
-  for (const task of tasks) {
-    const frame = lastNotAfter(starts, task.ts + (task.dur ?? 0)); // a task is of the frame that begins in it
-    if (frame >= 0) work[frame] = (work[frame] ?? 0) + (task.tdur ?? task.dur ?? 0);
-  }
-  const sorted = [...work].sort((a, b) => a - b);
-  const at = (share: number) => (sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? 0) / 1000;
+  const byFrame = (parts: TraceEvent[]) => {
+    const work = Array.from(starts, () => 0);
+    for (const part of parts) {
+      const frame = lastNotAfter(starts, part.ts + (part.dur ?? 0)); // a task is of the frame that begins in it
+      if (frame >= 0) work[frame] = (work[frame] ?? 0) + (part.tdur ?? part.dur ?? 0);
+    }
+    const sorted = work.sort((a, b) => a - b);
+    return (share: number) => (sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? 0) / 1000;
+  };
+  const at = byFrame(tasks);
+  const drawing = byFrame(inMain.filter(({ name, ph }) => ph === "X" && name === "FireAnimationFrame"));
   const most = (of: (task: TraceEvent) => number) => tasks.reduce((longest, task) => Math.max(longest, of(task)), 0) / 1000;
   return {
     frames: starts.length,
     dropped: events.filter(({ name }) => name === "DroppedFrame").length,
     p50: at(0.5),
     p95: at(0.95),
+    most: at(1),
+    drawingP95: drawing(0.95),
     longestCpu: most((task) => task.tdur ?? 0),
     longestWall: most((task) => task.dur ?? 0),
   };

@@ -244,7 +244,7 @@ export class Viewer {
     const { result, count } = this;
     if (result?.is_computed === true) return;
     const rows = await this.results.rowsOf(this.place.dataset ?? "", result, count);
-    if (this.result === result) this.selection.put(Array.from(rows), false);
+    if (this.result === result) this.selection.put(rows);
   }
 
   /** Saves the current rows as a view, or the selected ones; the caller shows errors. */

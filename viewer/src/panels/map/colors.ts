@@ -1,9 +1,11 @@
 /** Colours of points, as RGBA bytes: those of classes, or a ramp for numbers; grey and faint for rows that are excluded. */
 import { channelsOf, type ClassPalette } from "../../classes/palette";
+import type { RowSet } from "../../state/rows/row-set";
 
 /** Below it, points are drawn first, so that they hide no others. */
 export const FULL = 255;
 const FAINT = 90;
+const MOST_KEPT = 10_000; // colours of classes; numbers are rarely the same
 const GREY: Channels = [128, 136, 148];
 const ONE_COLOR: Channels = [78, 155, 255];
 /** Dark blue to yellow: readable on both themes, and in grey. */
@@ -22,35 +24,52 @@ export interface Coloring {
   classOf: ((code: number) => number) | null;
   palette: ClassPalette;
   /** Rows that the query includes; null for all. */
-  included: ReadonlySet<number> | null;
-  selected: ReadonlySet<number>;
+  included: Rows | null;
 }
 
-export function colorPoints(rows: ArrayLike<number>, { values, classOf, palette, included, selected }: Coloring): Uint8Array {
-  const colors = new Uint8Array(4 * rows.length);
-  const byCode = new Map<number, Channels>();
-  const scale = classOf === null ? rampOf(values) : null;
-  for (let i = 0; i < rows.length; i += 1) {
-    const row = rows[i] ?? 0;
-    const value = values?.[i];
-    const isIn = included === null || included.has(row);
-    let color: Channels = ONE_COLOR;
-    if (!isIn) color = GREY;
-    else if (value !== undefined) color = scale === null ? classColor(value) : scale(value);
-    const isFull = isIn && (selected.size === 0 || selected.has(row));
-    colors.set(color, 4 * i);
-    colors[4 * i + 3] = isFull ? FULL : FAINT;
-  }
-  return colors;
+type Rows = Pick<RowSet, "size" | "has">;
 
-  function classColor(code: number): Channels {
-    if (code < 0 || classOf === null) return GREY;
-    let color = byCode.get(code);
-    if (color === undefined) {
-      color = channelsOf(palette.color(classOf(code)));
-      byCode.set(code, color);
+/** Colours without a selection, which changes more often: fadeUnselected adds it. */
+export function colorPoints(rows: ArrayLike<number>, { values, classOf, palette, included }: Coloring): Uint8Array<ArrayBuffer> {
+  const colors = new Uint32Array(rows.length);
+  const grey = pixelOf(GREY);
+  const pixels = new Map<number, number>();
+  const shadeOf = classOf === null ? rampOf(values) : (code: number) => (code < 0 ? GREY : channelsOf(palette.color(classOf(code))));
+  for (let i = 0; i < rows.length; i += 1) {
+    if (included !== null && !included.has(rows[i] ?? 0)) {
+      colors[i] = faint(grey);
+      continue;
     }
-    return color;
+    const value = values?.[i];
+    let pixel = value === undefined ? undefined : pixels.get(value);
+    if (pixel === undefined) {
+      pixel = pixelOf(value === undefined ? ONE_COLOR : shadeOf(value));
+      if (value !== undefined && pixels.size < MOST_KEPT) pixels.set(value, pixel);
+    }
+    colors[i] = pixel;
+  }
+  return new Uint8Array(colors.buffer);
+}
+
+/** A colour as images have it: red is the lowest byte. */
+function pixelOf([red, green, blue]: Channels): number {
+  return (FULL << 24) | (blue << 16) | (green << 8) | red;
+}
+
+function faint(pixel: number): number {
+  return (pixel & 0xffffff) | (FAINT << 24);
+}
+
+/** Puts into `faded` the colours where rows are selected, and fainter ones elsewhere; without a selection the same. */
+export function fadeUnselected(colors: Uint8Array<ArrayBuffer>, rows: ArrayLike<number>, selected: Rows, faded: Uint8Array<ArrayBuffer>): void {
+  if (selected.size === 0) {
+    faded.set(colors);
+    return;
+  }
+  const [from, to] = [new Uint32Array(colors.buffer), new Uint32Array(faded.buffer)];
+  for (let i = 0; i < rows.length; i += 1) {
+    const color = from[i] ?? 0;
+    to[i] = selected.has(rows[i] ?? 0) ? color : faint(color);
   }
 }
 

@@ -1,5 +1,6 @@
 /** Reads the points of a map, and which rows the query includes. */
 import { ApiError, isConnectionLost, type Problem } from "../../api/client";
+import { RowSet } from "../../state/rows/row-set";
 import type { Viewer } from "../../state/viewer.svelte";
 import { readPoints, type Points } from "./points";
 
@@ -7,8 +8,8 @@ export class MapData {
   points = $state.raw<Points | null>(null);
   problem = $state.raw<Problem | null>(null);
   isLoading = $state(false);
-  /** Positions in the query's result, by row; null where all rows are shown. */
-  included = $state.raw<ReadonlyMap<number, number> | null>(null);
+  /** The rows of the query's result, and their order in it; null where all rows are shown. */
+  included = $state.raw<{ rows: RowSet; order: ArrayLike<number> } | null>(null);
   attempt = $state(0);
 
   constructor(readonly viewer: Viewer) {}
@@ -32,9 +33,16 @@ export class MapData {
       return;
     }
     await this.#attempt(signal, async () => {
-      const rows = await results.numbersOf(place.dataset ?? "", result.view);
-      if (!signal.aborted) this.included = new Map(Array.from(rows, (row, position) => [row, position]));
+      const order = await results.numbersOf(place.dataset ?? "", result.view);
+      if (!signal.aborted) this.included = { rows: new RowSet(Array.from(order)), order };
     });
+  }
+
+  /** Where the query's result has a row; null where it has not. */
+  positionOf(row: number): number | null {
+    if (this.included === null) return row;
+    const position = Array.prototype.indexOf.call(this.included.order, row);
+    return position < 0 ? null : position;
   }
 
   async #attempt(signal: AbortSignal, work: () => Promise<void>): Promise<void> {

@@ -1,8 +1,15 @@
 import { expect, test } from "vitest";
-import { BLOCK, boundBlocks, fitSquare, nearest, pointsInside, SIDE, type Points } from "./points";
+import { RowSet } from "../../state/rows/row-set";
+import { BLOCK, boundBlocks, findInside, fitSquare, nearest, SIDE, type Points } from "./points";
 
 function pointsOf(xy: Float32Array): Points {
-  return { count: xy.length / 2, xy, rows: [], values: null, blocks: boundBlocks(xy), projected: 0 };
+  return { count: xy.length / 2, xy, rows: Array.from({ length: xy.length / 2 }, (_, i) => i), values: null, blocks: boundBlocks(xy), projected: 0 };
+}
+
+function pointsInside(points: Points, outline: number[], included: RowSet | null = null): number[] {
+  const found = new RowSet();
+  for (const part of findInside(points, outline, included, found)) void part;
+  return [...found];
 }
 
 /** A square lattice, line by line. */
@@ -26,6 +33,7 @@ test("a lasso finds the points inside of it, in every block", () => {
   expect(inNotch).toContain(20 * 100 + 12);
   expect(inNotch).not.toContain(50 * 100 + 25);
   expect(pointsInside(points, [200, 200, 300, 200, 250, 300])).toEqual([]);
+  expect(pointsInside(points, [9.5, 9.5, 29.5, 9.5, 29.5, 89.5, 9.5, 89.5], new RowSet([0, 1010, 1011]))).toEqual([1010, 1011]);
 });
 
 test("the lasso agrees with a test of every point alone", () => {

@@ -5,10 +5,12 @@
  * look at the few blocks that they touch.
  */
 import { formatCount, formatPlural } from "../../format";
+import type { RowSet } from "../../state/rows/row-set";
 import { parseNpz } from "../../fetch/numpy/npz";
 
 export const SIDE = 1000;
 export const BLOCK = 512;
+const BLOCKS_OF_A_PART = 32; // a fraction of a millisecond
 
 export interface Points {
   count: number;
@@ -83,37 +85,50 @@ function touching(points: Points, left: number, top: number, right: number, bott
   return found;
 }
 
-/** The points inside a closed outline (x, y, x, y, …), by the even-odd rule. */
-export function pointsInside(points: Points, outline: readonly number[]): number[] {
-  const xs = outline.filter((_, i) => i % 2 === 0);
-  const ys = outline.filter((_, i) => i % 2 === 1);
-  const found: number[] = [];
-  for (const block of touching(points, Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys))) {
-    const crossing = edgesNear(points, block, outline);
-    for (let i = block * BLOCK; i < Math.min(points.count, (block + 1) * BLOCK); i += 1) {
-      if (isInside(crossing, points.xy[2 * i] ?? 0, points.xy[2 * i + 1] ?? 0)) found.push(i);
+/**
+ * Adds to `found` the included rows of the points inside a closed outline (x, y, x, y, …), by the even-odd rule; in parts.
+ *
+ * A block that no edge touches is inside or outside as a whole: of a million points, those of few blocks are looked at.
+ */
+export function* findInside(points: Points, outline: readonly number[], included: Pick<RowSet, "has"> | null, found: RowSet): Generator<void, void> {
+  const bounds = new Float64Array([Infinity, Infinity, -Infinity, -Infinity]);
+  grow(bounds, 0, outline, 0, outline.length);
+  const [left = 0, top = 0, right = 0, bottom = 0] = bounds;
+  for (const [at, block] of touching(points, left, top, right, bottom).entries()) {
+    if (at % BLOCKS_OF_A_PART === 0) yield;
+    const { edges, isCut } = edgesNear(points, block, outline);
+    const [start, stop] = [block * BLOCK, Math.min(points.count, (block + 1) * BLOCK)];
+    const isIn = (i: number) => isInside(edges, points.xy[2 * i] ?? 0, points.xy[2 * i + 1] ?? 0);
+    if (!isCut && !isIn(start)) continue;
+    for (let i = start; i < stop; i += 1) {
+      const row = points.rows[i] ?? 0;
+      if ((!isCut || isIn(i)) && (included === null || included.has(row))) found.add(row);
     }
   }
-  return found;
 }
 
-/** The edges that a ray to the right can cross from a point of the block: x, y, x, y of each. */
-function edgesNear(points: Points, block: number, outline: readonly number[]): number[] {
-  const [left = 0, top = 0, , bottom = 0] = points.blocks.subarray(4 * block, 4 * block + 4);
+/** The edges that a ray to the right can cross from a point of the block (x, y, x, y of each), and whether one may touch it. */
+function edgesNear(points: Points, block: number, outline: readonly number[]): { edges: number[]; isCut: boolean } {
+  const [left = 0, top = 0, right = 0, bottom = 0] = points.blocks.subarray(4 * block, 4 * block + 4);
   const edges: number[] = [];
+  let isCut = false;
   for (let i = 0; i < outline.length; i += 2) {
     const [x, y] = [outline[i] ?? 0, outline[i + 1] ?? 0];
     const [nextX, nextY] = [outline[(i + 2) % outline.length] ?? 0, outline[(i + 3) % outline.length] ?? 0];
-    if (Math.max(x, nextX) >= left && Math.max(y, nextY) >= top && Math.min(y, nextY) <= bottom) edges.push(x, y, nextX, nextY);
+    if (Math.max(x, nextX) < left || Math.max(y, nextY) < top || Math.min(y, nextY) > bottom) continue;
+    edges.push(x, y, nextX, nextY);
+    isCut ||= Math.min(x, nextX) <= right;
   }
-  return edges;
+  return { edges, isCut };
 }
 
 function isInside(edges: readonly number[], x: number, y: number): boolean {
   let is = false;
   for (let i = 0; i < edges.length; i += 4) {
-    const [x1 = 0, y1 = 0, x2 = 0, y2 = 0] = [edges[i], edges[i + 1], edges[i + 2], edges[i + 3]];
-    if (y1 > y !== y2 > y && x < ((x2 - x1) * (y - y1)) / (y2 - y1) + x1) is = !is;
+    const [y1, y2] = [edges[i + 1] ?? 0, edges[i + 3] ?? 0];
+    if (y1 > y === y2 > y) continue;
+    const [x1, x2] = [edges[i] ?? 0, edges[i + 2] ?? 0];
+    if (x < ((x2 - x1) * (y - y1)) / (y2 - y1) + x1) is = !is;
   }
   return is;
 }

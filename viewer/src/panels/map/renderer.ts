@@ -1,8 +1,8 @@
 /**
- * Draws the points: by WebGL 2, or without it into the pixels of a plain canvas.
+ * Draws the points: by a graphics processor, or without one into the pixels of a plain canvas.
  *
- * Faint points come first in both, so that they hide no others. The plain way needs no graphics processor: 10⁵ points
- * are a few milliseconds.
+ * Faint points come first in both, so that they hide no others. The plain way is faster than WebGL in software: some
+ * ten milliseconds for 10⁶ points, in parts of a few, so that a frame of the page waits for none.
  */
 import type { Extent, Fit } from "../../canvas/geometry";
 import { FULL } from "./colors";
@@ -10,19 +10,33 @@ import type { Points } from "./points";
 
 export interface Renderer {
   readonly kind: "webgl" | "plain";
-  put(points: Points, colors: Uint8Array): void;
-  /** `fit` places the map's square on the canvas, in CSS pixels; `size` is the diameter of a point. */
-  draw(fit: Fit, area: Extent, size: number): void;
+  /** Colours are read until others are put. */
+  put(points: Points, colors: Uint8Array<ArrayBuffer>): void;
+  /**
+   * Draws one part after another, and is done after the last: what is seen before is the last drawing.
+   *
+   * `fit` places the map's square on the canvas, in CSS pixels; `size` is the diameter of a point.
+   */
+  draw(fit: Fit, area: Extent, size: number): Generator<void>;
   /** Frees what the graphics processor holds. */
   end(): void;
 }
 
 export function createRenderer(canvas: HTMLCanvasElement): Renderer {
-  const gl = canvas.getContext("webgl2", { antialias: false, premultipliedAlpha: false, preserveDrawingBuffer: true }); // so that it can be copied
+  const gl = hasProcessor() ? canvas.getContext("webgl2", { antialias: false, premultipliedAlpha: false, preserveDrawingBuffer: true }) : null; // kept: it can be copied
   if (gl !== null) return webglRenderer(canvas, gl);
   const context = canvas.getContext("2d");
   if (context === null) throw new Error("this browser draws no canvas");
   return plainRenderer(canvas, context);
+}
+
+/** Whether WebGL is not drawn in software, which takes a second for 10⁶ points. */
+function hasProcessor(): boolean {
+  const gl = document.createElement("canvas").getContext("webgl2");
+  const names = gl?.getExtension("WEBGL_debug_renderer_info") ?? null;
+  const name: unknown = names === null ? gl?.getParameter(gl.RENDERER) : gl?.getParameter(names.UNMASKED_RENDERER_WEBGL);
+  gl?.getExtension("WEBGL_lose_context")?.loseContext();
+  return gl !== null && !/swiftshader|llvmpipe|softpipe|software|basic render/i.test(String(name));
 }
 
 const VERTEX = `#version 300 es
@@ -62,17 +76,18 @@ function webglRenderer(canvas: HTMLCanvasElement, gl: WebGL2RenderingContext): R
   const [places, shades] = [gl.createBuffer(), gl.createBuffer()];
   const uniform = (name: string) => gl.getUniformLocation(program, name);
   const [fitAt, passAt, sizeAt] = [uniform("fit"), uniform("pass"), uniform("size")];
-  let count = 0;
+  let put: Points | null = null;
   gl.enable(gl.BLEND);
   gl.blendFunc(gl.SRC_ALPHA, gl.ONE_MINUS_SRC_ALPHA);
   return {
     kind: "webgl",
     put(points, colors) {
-      count = points.count;
-      fill("place", places, points.xy, 2, gl.FLOAT, false);
+      if (points !== put) fill("place", places, points.xy, 2, gl.FLOAT, false);
+      put = points;
       fill("color", shades, colors, 4, gl.UNSIGNED_BYTE, true);
     },
-    draw(fit, area, size) {
+    *draw(fit, area, size) {
+      yield; // there is one part
       resize(canvas, area);
       gl.viewport(0, 0, canvas.width, canvas.height);
       gl.clearColor(0, 0, 0, 0);
@@ -81,7 +96,7 @@ function webglRenderer(canvas: HTMLCanvasElement, gl: WebGL2RenderingContext): R
       gl.uniform1f(sizeAt, size * devicePixelRatio);
       for (const [from, below] of [[0, 1], [1, 2]] as const) {
         gl.uniform2f(passAt, from, below);
-        gl.drawArrays(gl.POINTS, 0, count);
+        gl.drawArrays(gl.POINTS, 0, put?.count ?? 0);
       }
     },
     end() {
@@ -98,43 +113,56 @@ function webglRenderer(canvas: HTMLCanvasElement, gl: WebGL2RenderingContext): R
   }
 }
 
+const PART = 50_000; // points: a few milliseconds
+
 function plainRenderer(canvas: HTMLCanvasElement, context: CanvasRenderingContext2D): Renderer {
   let xy = new Float32Array();
-  let pixels = new Uint32Array(); // of colours, as the image has them
-  let alphas = new Uint8Array();
+  let colors = new Uint32Array(); // as the image has them: a point at once
+  let image = new ImageData(1, 1);
   return {
     kind: "plain",
-    put(points, colors) {
+    put(points, given) {
       xy = points.xy as Float32Array<ArrayBuffer>;
-      pixels = new Uint32Array(colors.buffer as ArrayBuffer);
-      alphas = colors as Uint8Array<ArrayBuffer>;
+      colors = new Uint32Array(given.buffer);
     },
-    draw(fit, area, size) {
-      resize(canvas, area);
-      const { width, height } = canvas;
-      const image = context.createImageData(width, height);
+    *draw(fit, area, size) {
+      const { width, height } = pixelsOf(area);
+      if (image.width !== width || image.height !== height) image = new ImageData(width, height);
       const target = new Uint32Array(image.data.buffer);
+      target.fill(0);
       const ratio = width / area.width;
       const side = Math.max(1, Math.round(size * ratio * 0.9)); // of a square as large as the disk
       for (const isFull of [false, true]) {
-        for (let i = 0; i < pixels.length; i += 1) {
-          if (((alphas[4 * i + 3] ?? 0) === FULL) !== isFull) continue;
-          const left = Math.round(((xy[2 * i] ?? 0) * fit.scale + fit.x) * ratio - side / 2);
-          const top = Math.round(((xy[2 * i + 1] ?? 0) * fit.scale + fit.y) * ratio - side / 2);
-          if (left < 0 || top < 0 || left + side > width || top + side > height) continue;
-          for (let y = top; y < top + side; y += 1) target.fill(pixels[i] ?? 0, y * width + left, y * width + left + side);
+        for (let start = 0; start < colors.length; start += PART) {
+          const stop = Math.min(colors.length, start + PART);
+          for (let i = start; i < stop; i += 1) {
+            const color = colors[i] ?? 0;
+            if (color >>> 24 === FULL !== isFull) continue;
+            const left = Math.round(((xy[2 * i] ?? 0) * fit.scale + fit.x) * ratio - side / 2);
+            const top = Math.round(((xy[2 * i + 1] ?? 0) * fit.scale + fit.y) * ratio - side / 2);
+            if (left < 0 || top < 0 || left + side > width || top + side > height) continue;
+            for (let line = top * width + left; line < (top + side) * width + left; line += width) {
+              for (let pixel = line; pixel < line + side; pixel += 1) target[pixel] = color;
+            }
+          }
+          yield;
         }
       }
+      resize(canvas, area);
       context.putImageData(image, 0, 0);
     },
     end() {
-      pixels = new Uint32Array();
+      colors = new Uint32Array();
     },
   };
 }
 
+function pixelsOf(area: Extent): Extent {
+  return { width: Math.max(1, Math.round(area.width * devicePixelRatio)), height: Math.max(1, Math.round(area.height * devicePixelRatio)) };
+}
+
 function resize(canvas: HTMLCanvasElement, area: Extent): void {
-  const [width, height] = [Math.max(1, Math.round(area.width * devicePixelRatio)), Math.max(1, Math.round(area.height * devicePixelRatio))];
+  const { width, height } = pixelsOf(area);
   if (canvas.width !== width) canvas.width = width;
   if (canvas.height !== height) canvas.height = height;
 }

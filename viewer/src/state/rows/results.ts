@@ -2,6 +2,7 @@
 import { ApiError, type Api, type QueryResult } from "../../api/client";
 import { parseNpz } from "../../fetch/numpy/npz";
 import { formatCount } from "../../format";
+import { RowSet } from "./row-set";
 import { packRuns } from "./runs";
 import { MOST_SELECTED } from "./selection.svelte";
 
@@ -57,10 +58,9 @@ export class Results {
   }
 
   /** The numbers of all rows that are shown, in the version. */
-  async rowsOf(dataset: string, result: QueryResult | null, count: number): Promise<ArrayLike<number>> {
+  async rowsOf(dataset: string, result: QueryResult | null, count: number): Promise<RowSet> {
     if (count > MOST_SELECTED) throw new Error(`${formatCount(count)} rows are too many to select: up to ${formatCount(MOST_SELECTED)} can be. Narrow the query first.`);
-    if (result === null) return Array.from({ length: count }, (_, row) => row);
-    return this.numbersOf(dataset, result.view);
+    return new RowSet(Array.from(result === null ? { length: count } : await this.numbersOf(dataset, result.view), (row: number | undefined, at) => row ?? at));
   }
 
   async numbersOf(dataset: string, view: string): Promise<ArrayLike<number>> {

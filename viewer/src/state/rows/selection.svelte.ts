@@ -3,26 +3,28 @@
  *
  * A version's rows never change their number, so another version starts without a selection.
  */
+import { RowSet } from "./row-set";
 import { listRuns } from "./runs";
 
 const LONGEST = 16_000; // characters of a query that the server takes, less those of the words around
-export const MOST_SELECTED = 2_000_000; // some 100 MB of memory
+export const MOST_SELECTED = 2_000_000; // whose numbers are 16 MB on the wire
 const LONGEST_COPY = 262_000; // of one that ds.query takes
 
 export class RowSelection {
-  readonly #rows = new Set<number>();
-  /** Raised with every change: a set of a million signals would be slower than drawing the cells in sight again. */
+  #rows = new RowSet();
+  /** Raised with every change: a signal for each of a million rows would be slower than drawing the cells in sight again. */
   #changes = $state(0);
   /** The position where a range starts. */
   #anchor: number | null = null;
 
-  get rows(): ReadonlySet<number> {
+  get rows(): Pick<RowSet, "size" | "has" | "copy" | typeof Symbol.iterator> {
     void this.#changes;
     return this.#rows;
   }
 
   get sorted(): Float64Array {
-    return Float64Array.from(this.rows).sort();
+    void this.#changes;
+    return this.#rows.toArray();
   }
 
   toggle(position: number, row: number): void {
@@ -31,10 +33,9 @@ export class RowSelection {
     this.#changes += 1;
   }
 
-  /** Selects other rows, or these too. */
-  put(rows: Iterable<number>, adds: boolean): void {
-    if (!adds) this.#rows.clear();
-    for (const row of rows) this.#rows.add(row);
+  /** Selects other rows. */
+  put(rows: RowSet): void {
+    this.#rows = rows;
     this.forgetPlace();
     this.#changes += 1;
   }
@@ -56,7 +57,7 @@ export class RowSelection {
   }
 
   clear(): void {
-    this.put([], false);
+    this.put(new RowSet());
   }
 }
 

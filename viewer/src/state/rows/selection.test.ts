@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { RowSet } from "./row-set";
 import { RowSelection, selectRows } from "./selection.svelte";
 
 test("selected rows are a query of ranges and single rows", () => {
@@ -16,8 +17,8 @@ test("a range goes from the last toggled row, over the rows that are known", () 
   selection.extend(5, (position) => (position === 4 ? null : 10 * position));
 
   expect([...selection.rows]).toEqual([20, 30, 50]);
-  selection.put([7, 50], true);
+  selection.toggle(1, 7);
   expect([...selection.sorted]).toEqual([7, 20, 30, 50]);
-  selection.put([7], false);
+  selection.put(new RowSet([7]));
   expect([...selection.rows]).toEqual([7]);
 });
