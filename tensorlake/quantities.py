@@ -160,8 +160,10 @@ def plural(count: int, noun: str) -> str:
 
     >>> plural(1, "row"), plural(12480, "row")
     ('1 row', '12,480 rows')
+    >>> plural(3, "mesh"), plural(3, "series")
+    ('3 meshes', '3 series')
     """
-    ending = "es" if noun.endswith("ch") else "s"
+    ending = "" if noun.endswith("s") else "es" if noun.endswith(("ch", "sh")) else "s"
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}{ending}"
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import re
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +20,7 @@ __all__ = ["make_lake"]
 
 MARKUP = "<img src=x onerror='window.wasRun = 1'><script>window.wasRun = 1</script>"
 ROWS = 40
-COCO = Path(__file__).parents[2] / "examples/data/coco"
+TOUR = Path(__file__).parents[2] / "docs/tutorial/look-at-data.md"
 ORIENTATION, TURN_RIGHT = 0x0112, 6  # EXIF's
 
 
@@ -40,7 +42,7 @@ def make_lake(root: Path) -> None:
     numbers.commit("four million")
     _make_relabelled(str(root / "relabelled"))
     _make_named(str(root / "named"))
-    _make_scenes(str(root / "scenes"))
+    _make_toured(root)
     _make_extremes(root)
     _make_measured(str(root / "measured"))
     _make_aspects(str(root / "aspects"))
@@ -208,23 +210,12 @@ def _make_named(url: str) -> None:
     named.commit("seven")
 
 
-def _make_scenes(url: str) -> None:
-    """The repository's photographs: what the tour shows."""
-    scenes = tl.ingest.coco(COCO / "instances.json", COCO / "images", url, progress=False)
-    boxes = np.array(scenes["boxes"][1])
-    boxes[0] += [-30, -24, 12, 0]
-    scenes["boxes"][1] = boxes
-    scenes["label"][2] = ["person", *scenes["label"].names[1:2], *scenes[2]["label"][2:]]
-    scenes.commit("correct two photographs")
-    scenes.query("WHERE CONTAINS(label, 'traffic light') ORDER BY SHAPE(boxes)[0] DESC").save(
-        "crossings", "where lights hang"
-    )
-    with scenes.run("resnet", config={"lr": 0.1}) as run:
-        loader = run.loader(batch_size=8, shuffle=True, seed=5, columns=["_row"])
-        for epoch in range(6):
-            for batch in loader:
-                loss = (1 + batch["_row"] * 7 % 13 / 6) / (1 + epoch)
-                run.log(loss=loss.mean(), per_row={"loss": loss}, rows=batch["_row"])
+def _make_toured(root: Path) -> None:
+    """``scenes`` and ``digits``: what the tour shows is what its first snippet makes."""
+    made = re.search(r"```python\n(.*?)```", TOUR.read_text(encoding="utf-8"), re.DOTALL)
+    assert made is not None, "the tour begins with its data"
+    with contextlib.chdir(root):
+        exec(made[1], {})
 
 
 def _make_measured(url: str) -> None:

@@ -192,5 +192,6 @@ def _make_volumes(url: str) -> None:
     voxels = np.full((20, 16, 40), -1000, np.int16)
     voxels[8:18, 4:8, 20:] = 1000
     affine = np.diag([1.0, 1.0, 4.0, 1.0])
-    volumes.extend({"scan": [{"voxels": voxels, "affine": affine}, None]})
+    slices = [{"voxels": one, "affine": affine} for one in (voxels[8:9], voxels[:, :, 20:21])]
+    volumes.extend({"scan": [{"voxels": voxels, "affine": affine}, None, *slices]})
     volumes.commit("a scan")

@@ -84,7 +84,7 @@ def block_means(path: Path) -> np.ndarray:
 
 @pytest.mark.viewer
 @pytest.mark.timeout(900 * SLOWNESS)  # it may be the first to wait for the browser's run
-@pytest.mark.parametrize("name", ["grid", "close", "difference", "views", "map", "step"])
+@pytest.mark.parametrize("name", ["grid", "close", "difference", "views", "map", "mistakes", "step"])
 def test_the_tour_shows_what_is_there(
     name: str, browser_results: dict[str, list[str]], shots: Path
 ) -> None:

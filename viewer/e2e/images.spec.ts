@@ -22,6 +22,18 @@ async function placeIn(page: Page, row: number, [width, height]: readonly [numbe
   return (x, y) => [(cellWidth - width * scale) / 2 + x * scale, (cellHeight - height * scale) / 2 + y * scale];
 }
 
+test("an image that is less than a pixel wide is a line in the detail view", async () => {
+  const page = await open("aspects?row=4&look=1&hide=boxes"); // 3 × 12,000
+  const lines = () =>
+    page.locator("[data-testid=detail-view] canvas").evaluate((element) => {
+      const canvas = element as HTMLCanvasElement;
+      const data = canvas.getContext("2d")?.getImageData(0, canvas.height >> 1, canvas.width, 1).data ?? [];
+      return [...data].filter((alpha, i) => i % 4 === 3 && alpha > 100).length;
+    });
+
+  await expect.poll(lines).toBeGreaterThan(0);
+});
+
 test("no box is outside of its cell, whatever the shape of the image", async () => {
   const page = await open("aspects");
   await expect.poll(() => cellPixel(page, 0, 84, 60)).not.toBeNull();

@@ -40,7 +40,7 @@ function loudness(page: Page): Promise<string> {
 
 test("a sound is a waveform in the grid and in the row panel, and plays, seeks and steps by keys", async () => {
   const page = await open("sounds?row=0");
-  await expect.poll(async () => nearest(await cellPixel(page, 0, 10, 60))).not.toBe("");
+  await expect.poll(async () => nearest(await cellPixel(page, 0, 10, 20))).not.toBe("");
   const player = page.getByTestId("row-panel").getByTestId("audio");
   await expect.poll(() => loudness(page)).toBe("__███");
   const time = () => player.getByTestId("time").innerText();

@@ -15,11 +15,13 @@ const header = (page: Page, name: string) => page.getByRole("columnheader").filt
 test("plain values are a table: numbers at the right, years without separators, NULL in its place", async () => {
   const page = await open("people");
 
-  await expect.poll(() => cells(page, 1)).toEqual(["1", "person 0001", "21", "1951", "blue", "1000.5", "4 · 4, 5, 6, 7"]);
+  await expect.poll(() => cells(page, 1)).toEqual(["1", "person 0001", "21", "1951", "blue", "1,000.5", "4 · 4, 5, 6, 7"]);
   await expect.poll(() => cells(page, 3)).toContain("NULL");
   const align = (column: number) => page.locator("#row-1 [role=gridcell]").nth(column).evaluate((cell) => getComputedStyle(cell).textAlign);
   expect(await align(2)).toBe("right");
   expect(await align(1)).not.toBe("right");
+  const end = (part: string) => page.locator(part).evaluate((one) => Math.round(one.getBoundingClientRect().right));
+  expect(await end("[role=columnheader]:nth-child(3) .name")).toBe((await end("#row-1 [role=gridcell]:nth-child(3)")) - 10); // less the cell's padding
 });
 
 test("a click on a column sorts by it, another the other way, a third as stored", async () => {

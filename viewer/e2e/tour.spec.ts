@@ -7,7 +7,8 @@ const PAGES: [string, string, (page: Page) => Promise<unknown>][] = [
   ["grid", "scenes?row=8", (page) => page.locator("[data-testid=row-panel] table").waitFor()],
   ["close", "scenes?row=3&look=1", (page) => page.getByText(/%$/).first().waitFor()],
   ["difference", "scenes?compare=main@1&diff=side&change=0", (page) => page.getByTestId("diff-image").waitFor()],
-  ["map", "clusters?mode=map", (page) => expect.poll(async () => Number(await page.getByTestId("map").getAttribute("data-drawn-ms"))).toBeGreaterThan(0)],
+  ["map", "digits?mode=map", (page) => expect.poll(async () => Number(await page.getByTestId("map").getAttribute("data-drawn-ms"))).toBeGreaterThan(0)],
+  ["mistakes", "digits?mode=mistakes", (page) => page.getByText(/^\d+ likely mistakes/).waitFor()],
   ["step", "scenes?mode=step&run=resnet&step=10&row=2", (page) => page.getByTestId("seen").getByRole("slider", { name: "loss over steps" }).waitFor()],
   ["views", "scenes?view=crossings", (page) => page.getByText("of 19 rows").waitFor()],
 ];

@@ -70,3 +70,15 @@ test("the bar below a volume is one line on a page of 1280 pixels", async () => 
   const [one, other] = await Promise.all([close.boundingBox(), page.getByRole("button", { name: "Previous row" }).boundingBox()]);
   expect(Math.abs((one?.y ?? 0) - (other?.y ?? 99))).toBeLessThan(8);
 });
+
+test("a single slice is one plane, without sliders", async () => {
+  const page = await open("volumes?row=2&look=1");
+  const planes = page.getByTestId("volume").locator("img");
+
+  const sizes = () => planes.evaluateAll((all) => all.map((one) => [(one as HTMLImageElement).naturalWidth, (one as HTMLImageElement).naturalHeight]));
+  await expect.poll(sizes).toEqual([[40, 16]]);
+  expect(await page.getByRole("slider", { name: "z of scan of row 2" }).isVisible()).toBe(false);
+  expect(await page.getByTestId("row-panel").getByTestId("frames").count()).toBe(0);
+  await page.getByRole("button", { name: "Next row" }).click(); // across x
+  await expect.poll(sizes).toEqual([[16, 20]]);
+});

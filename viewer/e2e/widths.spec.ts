@@ -44,6 +44,17 @@ test("on a narrow page tensors and classes come over the rows, and what is chose
   await expect.poll(() => page.getByTestId("drawer").isVisible()).toBe(false);
 });
 
+test("on a telephone the panel leads to every layout", async () => {
+  const page = await opened("clusters");
+  for (const [layout, part] of [["table", "table"], ["map", "map"], ["grid", "grid"]] as const) {
+    await page.getByRole("button", { name: "Tensors and classes" }).click();
+    await page.getByTestId("drawer").getByRole("button", { name: `Show as ${layout}` }).click();
+
+    await page.getByTestId(part).waitFor();
+    await expect.poll(() => page.getByTestId("drawer").isVisible()).toBe(false);
+  }
+});
+
 test("the panel of a narrow page is opened, walked and left with the keyboard alone", async () => {
   const page = await opened("pets");
   const drawer = page.getByTestId("drawer");
@@ -54,7 +65,7 @@ test("the panel of a narrow page is opened, walked and left with the keyboard al
   await expect.poll(() => findings(page)).toEqual([]);
   const inDrawer = "document.activeElement.closest('[data-testid=drawer]') !== null && document.activeElement.textContent";
   const walked: unknown[] = [];
-  for (let i = 0; i < 16; i += 1) {
+  for (let i = 0; i < 21; i += 1) {
     walked.push(await page.evaluate(inDrawer));
     await page.keyboard.press("Tab");
   }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { formatAge, formatBytes, formatNumber, formatPlural, formatSeconds, isNaming } from "./format";
+import { formatAge, formatBytes, formatNumber, formatPlural, formatSeconds, isNaming, joinWords } from "./format";
 
 test("bytes have three digits and a decimal unit", () => {
   expect([0, 812, 148_213, 999_600, 2_710_000, 13_594_766].map(formatBytes)).toEqual([
@@ -40,4 +40,9 @@ test("an age is said in the largest unit that fits", () => {
 test("years and ids name something, counts and sizes do not", () => {
   expect(["year", "birth_year", "image_id", "imageId", "class code"].map(isNaming)).toEqual(Array(5).fill(true));
   expect(["width", "yearly_income", "valid", "score", "identity"].map(isNaming)).toEqual(Array(5).fill(false));
+});
+
+test("names of both directions of writing keep their order", () => {
+  expect(joinWords(["cat", "dog × 2"])).toBe("cat, dog × 2");
+  expect(joinWords(["כלב", "cat"])).toBe("\u2068כלב\u2069, cat");
 });

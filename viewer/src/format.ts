@@ -26,20 +26,29 @@ export function formatPlural(count: number, noun: string): string {
   return `${formatCount(count)} ${count === 1 ? noun : plural}`;
 }
 
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]/;
+
+/** "cat, dog"; a name that is written from right to left keeps its place among the others (U+2068 … U+2069). */
+export function joinWords(words: readonly string[]): string {
+  return words.map((word) => (RIGHT_TO_LEFT.test(word) ? `\u2068${word}\u2069` : word)).join(", ");
+}
+
 export function formatSeconds(seconds: number): string {
   if (seconds < 0.9995) return `${Math.max(1, Math.round(seconds * 1000))} ms`;
   return seconds < 60 ? `${seconds.toFixed(1)} s` : `${(seconds / 60).toFixed(1)} min`;
 }
+
+const DIGITS = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 6 });
 
 /** A number short enough for a table: 6 significant digits, no trailing zeros. */
 export function formatNumber(value: number): string {
   if (Number.isInteger(value)) return Math.abs(value) < 1e15 ? formatCount(value) : String(value);
   const magnitude = Math.abs(value);
   if (magnitude >= 1e6 || magnitude < 1e-4) return value.toExponential(3);
-  return trimZeros(value.toPrecision(6));
+  return DIGITS.format(value);
 }
 
-const NAMING = new Set(["id", "ids", "uid", "year", "years", "yyyy", "zip", "postcode", "code"]);
+const NAMING = new Set(["id", "ids", "uid", "year", "years", "yyyy", "zip", "postcode", "code", "isbn", "issn", "ean"]);
 
 /** Whether a tensor's numbers name something, a year or an id: they are written without separators. */
 export function isNaming(name: string): boolean {

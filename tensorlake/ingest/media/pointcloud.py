@@ -71,5 +71,7 @@ def pointcloud(
     declared = None if schema is None or "points" not in schema else as_type(schema["points"])
     has_raw = isinstance(declared, PointCloud) and declared.raw is not None
     endings = _ENDINGS | ({_RAW_ENDING} if has_raw else _OTHER_ENDINGS)
-    kind = FileKind("points", endings, lambda _: PointCloud(), several="point clouds")
+    kind = FileKind(
+        "points", endings, lambda _: PointCloud(), several="point clouds", unit="point cloud"
+    )
     return ingest_files(kind, src, dst, schema, labels, pattern, options, table=table)

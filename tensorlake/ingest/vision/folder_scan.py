@@ -55,6 +55,7 @@ class FileKind:
         value: Converts the content of a file, given its name; None: the content is the sample.
         foreign: Those of the endings whose files cannot be stored, and are never passed over.
         several: Name of the importer; empty: that of the tensor in the plural.
+        unit: One of them in messages; empty: the tensor's name.
     """
 
     tensor: str
@@ -64,6 +65,7 @@ class FileKind:
     value: Callable[[bytes, str], Any] | None = None
     foreign: frozenset[str] = frozenset()
     several: str = ""
+    unit: str = ""
 
     @property
     def name(self) -> str:

@@ -265,7 +265,7 @@ def _source(
         ],
         takes_schema=True,
         stamp=stamp,
-        unit=kind.tensor,
+        unit=kind.unit or kind.tensor,
         settings=given_settings(
             schema, labels=labels, pattern=None if names is None else names.text
         ),

@@ -1,5 +1,6 @@
 /** Class labels, shown by name. */
 import { isSummary } from "../api/client";
+import { joinWords } from "../format";
 import type { Lens, Value } from "./lens";
 import { shortShape } from "./dtype";
 import { readText } from "./text";
@@ -12,7 +13,7 @@ export const labelLens: Lens = {
       tallies.set(name, (tallies.get(name) ?? 0) + 1);
     }
     const words = [...tallies].map(([name, count]) => (count > 1 ? `${name} × ${count}` : name));
-    return words.join(", ") || "none";
+    return joinWords(words) || "none";
   },
   caption(value, tensor) {
     return Array.isArray(value) ? null : this.describe(value, tensor);

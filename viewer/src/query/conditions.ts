@@ -1,5 +1,6 @@
 /** TQL conditions for statistics: a class, a range of bars, NULLs and other values without a bar. */
 import type { ClassCount, Histogram, TensorInfo } from "../api/client";
+import { isNaming } from "../format";
 import { quoteName, quoteText } from "./literals";
 
 /** The condition for one class; lists and masks match if they contain it. */
@@ -59,7 +60,7 @@ export function nonFiniteValues({ expression, per, nans, infinities }: Histogram
 export function exampleQuery(tensors: TensorInfo[]): string {
   const label = tensors.find(({ kind, names }) => kind !== "keypoints" && (names?.length ?? 0) > 0); // of keypoints they are joints
   const number = tensors.find((tensor) => tensor.kind === "scalar");
-  const text = tensors.find((tensor) => tensor.kind === "text");
+  const text = tensors.find(({ kind, name }) => kind === "text" && !isNaming(name));
   const order = number === undefined ? "" : `ORDER BY ${quoteName(number.name)} DESC`;
   if (label !== undefined) return `WHERE ${classCondition(label, { code: 0, name: label.names?.[0] ?? "" })} ${order}`.trim();
   if (text !== undefined) return `WHERE ${quoteName(text.name)} LIKE '%the%' ${order}`.trim();

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { TensorInfo } from "../api/client";
-import { cardHeight, chooseCaption, chooseColumns, chooseImageTensor } from "./defaults";
+import { cardHeight, cellShape, chooseCaption, chooseColumns, chooseImageTensor } from "./defaults";
 import { chooseLabels } from "../classes/class-table";
 import { ClassPalette, COLORS } from "../classes/palette";
 
@@ -43,6 +43,13 @@ test("under an image stands its count of boxes, else its class", () => {
   expect(chooseCaption(row, [image, species, boxes], new Set())).toBe("1 box");
   expect(chooseCaption(row, [image, species, boxes], new Set(["boxes"]))).toBe("dog");
   expect(chooseCaption({ ...row, loss: 0.5 }, [image, species, { ...species, name: "loss", kind: "scalar", names: null }], new Set(), ["loss"])).toBe("loss 0.5 · dog");
+  expect(chooseCaption({ ...row, speed: 1.5 }, [image, tensor("speed", "scalar")], new Set())).toBe("speed 1.5");
+});
+
+test("cells have the shape of the images, and audio that of its waveform", () => {
+  expect(cellShape(tensor("image", "image", { shape: [480, 640, 3] }))).toBe(0.75);
+  expect(cellShape(tensor("tall", "image", { shape: [1800, 600, 3] }))).toBe(1.25);
+  expect(cellShape(tensor("sound", "audio", { shape: [null, null] }))).toBe(0.25);
 });
 
 test("a card of text is higher than a card of numbers", () => {

@@ -37,9 +37,11 @@ export function chooseColumns(tensors: TensorInfo[], imageTensor: TensorInfo | n
 }
 
 const CAMERA_SHAPE = 0.75; // of most cameras; other images are shown whole inside of it
+const WAVEFORM_SHAPE = 0.25; // as the server draws it
 
 /** Aspect ratio (height / width) of the area for images in a cell: that of the images if they have one size. */
 export function cellShape(imageTensor: TensorInfo): number {
+  if (imageTensor.kind === "audio") return WAVEFORM_SHAPE;
   const [height, width] = imageTensor.shape ?? [];
   if (height == null || width == null || width === 0) return CAMERA_SHAPE;
   return Math.min(1.25, Math.max(0.6, height / width));
@@ -69,7 +71,7 @@ function captionOfKind(row: Row, shown: readonly TensorInfo[]): string {
     for (const tensor of shown) {
       if (tensor.kind !== kind) continue;
       const text = captionOf(row[tensor.name], tensor);
-      if (text !== null) return text;
+      if (text !== null) return kind === "scalar" ? `${tensor.name} ${text}` : text; // a number alone says nothing
     }
   }
   return "";
