@@ -254,7 +254,9 @@ def read_window(
     """Read the window that a deep image has of its own, and its range of values."""
     readable = lake_of(request).readable(name, version=version, view=view, digest=digest)
     array = _windowed(readable, tensor, row)
-    if array is None or not (is_deep(array.dtype) and is_drawable(array.dtype, array.shape)):
+    is_volume = column_type(readable, tensor).drawn_as == VOLUME  # whose planes may be a line
+    is_image = array is not None and (is_volume or is_drawable(array.dtype, array.shape))
+    if array is None or not (is_image and is_deep(array.dtype)):
         raise InvalidInputError(
             f"row {row} of {tensor!r} has no window: it is not a 16-bit or real image"
             "\nread it without one: GET …/tensors/{tensor}/{row}",

@@ -77,6 +77,19 @@ def test_thumbnails_and_windows_are_of_the_middle_plane(client: httpx.Client) ->
     assert (window["minimum"], window["maximum"]) == (VOXELS[10].min(), VOXELS[10].max())
 
 
+def test_a_volume_whose_planes_are_lines_has_a_window(
+    client: httpx.Client, stored: tl.Dataset
+) -> None:
+    voxels = VOXELS[:, :16, 20:21]
+    volume, line = ({"voxels": one, "affine": np.eye(4)} for one in (voxels, np.zeros(9, np.int16)))
+    stored.append({"volume": volume, "line": line, "mask": None})
+    stored.commit()
+
+    window = client.get(f"{SAMPLE}/3/window").json()
+
+    assert (window["minimum"], window["maximum"]) == (voxels[10].min(), voxels[10].max())
+
+
 def test_raw_is_the_stored_sample_in_ranges(client: httpx.Client, stored: tl.Dataset) -> None:
     answer = client.get(f"{SAMPLE}/0", params={"raw": ""}, headers={"Range": "bytes=10-19"})
 
