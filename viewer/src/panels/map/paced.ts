@@ -24,7 +24,7 @@ export class Paced {
   readonly #frame = (): void => {
     const started = performance.now();
     if (this.#parts === null && this.#next !== null) [this.#parts, this.#next, this.#spentMs] = [this.#next(), null, 0];
-    let isDone = false;
+    let isDone: boolean;
     do isDone = this.#parts?.next().done ?? true;
     while (!isDone && performance.now() - started < BUDGET_MS);
     this.#spentMs += performance.now() - started;

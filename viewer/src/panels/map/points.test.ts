@@ -8,7 +8,8 @@ function pointsOf(xy: Float32Array): Points {
 
 function pointsInside(points: Points, outline: number[], included: RowSet | null = null): number[] {
   const found = new RowSet();
-  for (const part of findInside(points, outline, included, found)) void part;
+  const parts = findInside(points, outline, included, found);
+  while (parts.next().done !== true);
   return [...found];
 }
 
