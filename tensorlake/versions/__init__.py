@@ -88,6 +88,7 @@ from tensorlake.versions.rows.class_names import codes_in
 from tensorlake.versions.rows.conflict_rules import Conflict, find_conflicts
 from tensorlake.versions.rows.derived import fresh_rows
 from tensorlake.versions.rows.ranges import Ranges, distinct, intersect, ranges_of, rows_in, union
+from tensorlake.versions.rows.schema_rules import Misfit, Misfits
 from tensorlake.versions.transaction.branch import create_branch
 from tensorlake.versions.transaction.commit import (
     CommitRequest,
@@ -141,6 +142,8 @@ __all__ = [
     "MergePlan",
     "MergeRequest",
     "MergedGroups",
+    "Misfit",
+    "Misfits",
     "NearPacks",
     "Offer",
     "OnConflict",

@@ -17,7 +17,7 @@ from tensorlake.types import (
     UniformColumn,
     in_same_terms,
 )
-from tensorlake.versions import PackReader, State
+from tensorlake.versions import Misfits, PackReader, State
 
 __all__ = ["CellComparison", "places_of", "samples_differ"]
 
@@ -34,7 +34,8 @@ class CellComparison:
     It keeps a snapshot of each state compared, so create one for each comparison of versions.
     """
 
-    def __init__(self, packs: PackReader, chunks: ChunkCache) -> None:
+    def __init__(self, packs: PackReader, chunks: ChunkCache, misfits: Misfits) -> None:
+        self.misfits = misfits
         self._packs = packs
         self._chunks = chunks
         self._snapshots: list[Snapshot] = []

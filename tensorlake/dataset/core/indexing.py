@@ -126,12 +126,12 @@ def _no_rows(rows: Any, what: str) -> InvalidInputError:
     )
 
 
-def unfit_expression(spec: TensorSpec) -> SchemaError:
-    """Build the error for a column whose expression does not fit the schema, as after a merge."""
+def unfit_expression(spec: TensorSpec, why: str) -> SchemaError:
+    """Build the error for a column whose expression does not fit the schema."""
     text = "" if spec.compute is None else spec.compute.tql
     return SchemaError(
-        f"{spec.name!r} is computed by {text!r}, which reads a column that there is not any more"
-        f"\ngive another expression: ds.alter_tensor({spec.name!r}, compute='…')",
+        f"{spec.name!r} is computed by {text!r}, which cannot be evaluated: {why}"
+        f"\ngive another expression: ds.alter_tensor({spec.name!r}, compute='…'); or leave it out",
         tensor=spec.name,
     )
 

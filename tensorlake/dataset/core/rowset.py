@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from tensorlake.dataset.core.computed import Computed, take_all
 from tensorlake.dataset.core.connect import reconnect
-from tensorlake.dataset.core.indexing import row_position, unfit_expression, unknown_column
+from tensorlake.dataset.core.indexing import row_position, unknown_column
 from tensorlake.dataset.core.row_identity import row_id_texts, source_texts
 from tensorlake.dataset.core.session import Place, Session
 from tensorlake.dataset.core.steps import ColumnsStep, QueryStep, Steps
@@ -199,14 +199,14 @@ class RowSet:
         One that an expression computes is evaluated for them.
 
         Raises:
-            SchemaError: Its expression does not fit the schema.
+            TensorNotFoundError: The view has no column that an expression computes by this name.
         """
         if positions is None:
             positions = self.selection.all_positions()
         spec = self.selection.snapshot.spec(name)
         if spec.compute is not None and spec.is_virtual:
             if name not in self.computed:
-                raise unfit_expression(spec)
+                raise unknown_column(name, [*self.selection.columns, *self.computed])
             return self.computed[name].take(positions).column(spec.type, tensor=name)
         return self.reader().read(name, self.selection.physical(positions), decode=decode)
 

@@ -16,6 +16,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from tensorlake.dataset.core.buffers import MemoryBlocks
@@ -37,6 +38,7 @@ from tensorlake.versions import (
     BranchLog,
     CommitKeys,
     CommitRequest,
+    Misfit,
     OnConflict,
     PackReader,
     Published,
@@ -92,19 +94,18 @@ class Session:
     ) -> None:
         self.store = store
         self.branch, self.name = resolved.branch, resolved.name
-        self.is_writable = resolved.is_writable and not read_only
         self.mirror_of = resolved.mirror_of
+        self.is_writable = resolved.is_writable and not read_only and self.mirror_of is None
         self.why_read_only = "it was opened with read_only=True" if read_only else None
         if self.mirror_of is not None:
-            self.is_writable = False
             self.why_read_only = f"it mirrors {self.mirror_of!r}, and only tl.copy writes to it"
         self.options = dict(options or {})
         self.packs = PackReader(store, links)
         self.packs.read_for(f"{resolved.branch}@{resolved.entry.seq}")
-        self.chunks = chunks or ChunkCache()
-        self.ahead = ReadAhead()
+        self.chunks, self.ahead = chunks or ChunkCache(), ReadAhead()
         self.log = BranchLog(store, self.branch, follows_hint=self.mirror_of is not None)
         self._keys: CommitKeys | None = None  # made with the first commit under a key
+        self.reads: tuple[str, ...] = ()  # columns that the staged changes are computed from
         self.lock = ForkLock()
         self._head = self._loaded(resolved.entry)
         self._seen = time.monotonic()  # when the head was last seen in the store
@@ -114,16 +115,15 @@ class Session:
         self._blocks: MemoryBlocks | None = None
         self._when_dropped: weakref.finalize[Any, Any] | None = None  # warns of staged changes
         self._changes_seen = 0
-        self._is_committing = False
+        self._is_committing = self.is_closed = False
         self._compaction: Background | None = None
-        self.reads: tuple[str, ...] = ()  # columns that the staged changes are computed from
-        self.is_closed = False
         self.functions: Callable[..., dict[str, Any]] = lambda *_, **__: {}
         """Makes the functions that queries of some rows (a RowSet) have beside the language's."""
         self.narrowed: Callable[..., Any] = lambda rows, *_, **__: rows  # pyright: ignore[reportUnknownLambdaType] - any
         """Returns the rows of which a query's condition on these functions is met at most."""
         self.expressions: Callable[[Any], dict[str, Any]] = lambda _rows: {}  # of its schema
         self.constraints: Callable[..., None] = lambda *_: None  # refuses rows that break them
+        self.misfits: Callable[..., list[Misfit]] = lambda *_: []  # of the tensors of a schema
         self.map_report: Any = None  # of the last map(); without a version while it is staged
 
     @property
@@ -146,8 +146,8 @@ class Session:
     @property
     def transaction(self) -> Transaction | None:
         """The staged changes; None without any."""
-        transaction = self._transaction
-        return transaction if transaction is not None and transaction.has_changes else None
+        found = self._transaction
+        return found if found is not None and found.has_changes else None
 
     def snapshot(self) -> Snapshot:
         """Return what a read sees now, staged changes included."""
@@ -398,7 +398,7 @@ class Session:
             self.constraints(self, working, transaction.sealed().changed(), before)
 
     def _comparison(self) -> CellComparison:
-        return CellComparison(self.packs, self.chunks)
+        return CellComparison(self.packs, self.chunks, partial(self.misfits, self))
 
     def close(self) -> None:
         """Close the handle; warn when staged changes are lost by it."""

@@ -133,7 +133,7 @@ class Dataset(Rows):
     def __init__(self, session: Session) -> None:
         self.__session__ = session
         session.functions, session.narrowed = _functions_of, _narrowed
-        session.expressions = evolving.expressions_of
+        session.expressions, session.misfits = evolving.expressions_of, evolving.misfits
         session.constraints = evolving.refuse_violations
 
     @property

@@ -40,6 +40,7 @@ __all__ = [
     "drop_index",
     "drop_tensor",
     "expressions_of",
+    "misfits",
     "refresh_columns",
     "refuse_violations",
     "rename_tensor",
@@ -399,7 +400,7 @@ def validate(self: HasBoth[ViewT_co]) -> ValidationReport[ViewT_co]:
     snapshot = rows.selection.snapshot
     found: dict[str, ViewT_co] = {}
     for name, one in snapshot.schema.constraints.items():
-        broken = constraints.violations(session, snapshot, one)
+        broken = constraints.violations(session, snapshot, name, one)
         if len(broken):
             found[name] = self.__view__(rows.take(broken))
     return ValidationReport(found, len(snapshot.schema.constraints))
@@ -417,6 +418,13 @@ def refuse_violations(*given: Any) -> None:
     from tensorlake.dataset.maintenance import constraints
 
     constraints.refuse_violations(*given)
+
+
+def misfits(*given: Any) -> list[Any]:
+    """Return what does not fit the tensors of a schema, as ``maintenance/references`` does."""
+    from tensorlake.dataset.maintenance import references
+
+    return references.misfits(*given)
 
 
 def create_index(  # noqa: D417 - a method: self

@@ -20,7 +20,7 @@ from tensorlake.format import ChunkKind, Schema, TensorSpec, row_ids, rows_of, t
 from tensorlake.reading import Reader, Snapshot
 from tensorlake.storage import runtime
 from tensorlake.types import Column, RaggedColumn, UniformColumn, in_same_terms
-from tensorlake.versions import DisputedCells, DisputedRows, Ranges, State, Version
+from tensorlake.versions import DisputedCells, DisputedRows, Misfit, Ranges, State, Version
 
 __all__ = ["Cells", "DisputedRow", "MergeConflict", "with_codes"]
 
@@ -111,6 +111,10 @@ class Cells:
         """Read samples of physical rows."""
         name = self._spec(version, tensor_id).name
         return self._reader(version).read(name, rows, decode=decode)
+
+    def misfits(self, schema: Schema, /) -> Sequence[Misfit]:
+        """Return the checks and computed columns that do not fit a schema's tensors."""
+        return self._session.misfits(self._session, schema)
 
     def verify(
         self,

@@ -182,6 +182,10 @@ class _Reverting:
         plan, transaction = self._plan, self._transaction
         for change in plan.merged.changes:
             self._stage_schema(str(change["op"]), str(change["tensor"]))
+        here, there = transaction.schema.constraints, plan.merged.schema.constraints
+        for name in dict.fromkeys((*here, *there)):
+            if here.get(name) != there.get(name):
+                transaction.change_constraints(name, there.get(name))
         for tensor_id, tensor in plan.merged.tensors.items():
             changed = plan.updated.get(tensor_id)
             if tensor.source == "incoming":
@@ -202,8 +206,10 @@ class _Reverting:
     def _stage_schema(self, what: str, tensor_id: str) -> None:
         transaction = self._transaction
         tensor = self._plan.merged.tensors.get(tensor_id)
+        spec = transaction.schema.by_id(tensor_id)
+        if what == "metadata" and (tensor is None or tensor.spec == spec):
+            return  # of a check
         if tensor is None:
-            spec = transaction.schema.by_id(tensor_id)
             assert spec is not None  # the plan drops it, so it exists
             transaction.drop_tensor(spec)
         elif what == "add":

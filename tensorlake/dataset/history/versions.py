@@ -80,6 +80,7 @@ def at(session: Session, version: str | dt.datetime) -> Session:
     )
     made.functions, made.narrowed = session.functions, session.narrowed
     made.expressions, made.constraints = session.expressions, session.constraints
+    made.misfits = session.misfits
     return made
 
 

@@ -14,6 +14,7 @@ from tensorlake.dataset.core.item_counts import Uneven, uneven_rows
 from tensorlake.dataset.core.session import Session
 from tensorlake.dataset.maintenance.indexes import rebuilt_indexes
 from tensorlake.dataset.maintenance.links import link_findings
+from tensorlake.dataset.maintenance.references import misfits
 from tensorlake.errors import (
     AccessError,
     CorruptionError,
@@ -41,6 +42,7 @@ from tensorlake.versions import (
     loaded,
     readable_branch_names,
     repair_dataset,
+    resolve,
     sizes_of,
 )
 
@@ -202,7 +204,7 @@ def check_store(
         checked: Checked = runtime.run(
             check_dataset(store, full=full, may_write=may_write, progress=advance)
         )
-    findings, samples = list(checked.findings), 0
+    findings, samples = [*checked.findings, *_misfits(store)], 0
     if full:
         findings += _uneven_rows(store)
         findings += damaged_runs(store)
@@ -259,6 +261,20 @@ def _newest_versions(store: Store) -> Iterator[Reader]:
         except (CorruptionError, SchemaError, SnapshotExpiredError, UnsupportedFeatureError):
             continue
         yield Reader(snapshot, cache)
+
+
+def _misfits(store: Store) -> Iterator[Finding]:
+    """Find checks and computed columns that do not fit their tensors; older writers left them."""
+    from tensorlake.dataset.runs.functions import functions_of
+
+    for reader in _newest_versions(store):
+        version, schema = reader.snapshot.version, reader.snapshot.schema
+        if not schema.constraints and all(spec.compute is None for spec in schema):
+            continue
+        session = Session(store, runtime.run(resolve(store, version)), read_only=True)
+        session.functions = functions_of
+        for one in misfits(session, schema):
+            yield Finding(f"{one.reader} in {version}", None, one.why, "warning", one.advice)
 
 
 def _uneven_rows(store: Store) -> list[Finding]:

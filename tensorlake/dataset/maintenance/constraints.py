@@ -2,7 +2,8 @@
 
 A commit evaluates them on its result: after a lost race on that of both writers, in a merge on that
 of both branches, since two valid edits of a row can combine to an invalid one. Only rows are read
-that are new, or in which a column of the constraint was changed; all rows where it is new itself.
+that are new, or in which a column of the constraint was changed; all rows where it is new itself,
+or where a class that it may name has another name.
 Keys are compared with the rows whose chunk may have one of them by its statistics.
 """
 
@@ -17,17 +18,25 @@ import numpy.typing as npt
 
 import tensorlake_query as tql
 from tensorlake.dataset.core.rowset import RowSet
+from tensorlake.dataset.maintenance.references import inputs_of, misfit_of, reads_other_rows
 from tensorlake.dataset.query.compiled import compiled_query
 from tensorlake.dataset.query.predicate import membership
 from tensorlake.dataset.query.run import engine_errors, matching_positions, positions_where
 from tensorlake.dataset.write.key_matching import codes_of
-from tensorlake.errors import ConstraintError, InvalidInputError, SchemaError, shown
+from tensorlake.errors import (
+    ConstraintError,
+    InvalidInputError,
+    QueryError,
+    SchemaError,
+    shown,
+)
 from tensorlake.format import Constraint, Schema, TensorSpec
 from tensorlake.indexes import apart_from
 from tensorlake.quantities import check_flags, plural
 from tensorlake.reading import Selection
-from tensorlake.types import Bytes, Column, EncodedColumn, Scalar, Text, UniformColumn
+from tensorlake.types import Bytes, ClassLabel, Column, EncodedColumn, Scalar, Text, UniformColumn
 from tensorlake.versions import (
+    Misfit,
     Ranges,
     distinct,
     intersect,
@@ -108,7 +117,8 @@ def add_check(session: Session, name: str, condition: str, *, valid: bool) -> No
         inputs = _inputs(session, snapshot, condition)
         constraint = Constraint(condition, inputs, bool(valid))
         if valid:
-            _refuse(session, name, constraint, violations(session, snapshot, constraint), schema)
+            broken = violations(session, snapshot, name, constraint)
+            _refuse(session, name, constraint, broken, schema)
         transaction.change_constraints(name, constraint)
 
 
@@ -175,7 +185,7 @@ def refuse_violations(
     together: dict[bytes | None, tuple[Ranges | None, list[str]]] = {}
     for name, constraint in schema.constraints.items():
         rows: Ranges | None = None
-        if before.constraints.get(name) == constraint or not constraint.valid:
+        if not constraint.valid or _holds_still(name, schema, before):
             rows = union([changed[id_] for id_ in ("", *constraint.inputs) if id_ in changed])
             if not len(rows):
                 continue
@@ -188,29 +198,74 @@ def refuse_violations(
             constraint = schema.constraints[name]
             if are_met and constraint.tql is not None:
                 continue
-            broken = violations(session, snapshot, constraint, rows)
+            broken = violations(session, snapshot, name, constraint, rows)
             _refuse(session, name, constraint, broken, schema)
 
 
+def _holds_still(name: str, schema: Schema, before: Schema) -> bool:
+    """Whether rows that met a constraint before meet it if their cells are the same."""
+    constraint = schema.constraints[name]
+    if before.constraints.get(name) != constraint:
+        return False
+    if constraint.tql is None:
+        return True
+    if reads_other_rows(constraint.tql):  # as earlier versions accepted
+        return False
+    pairs = ((before.by_id(id_), schema.by_id(id_)) for id_ in constraint.inputs)
+    return all(old is None or new is None or _keeps_names(old, new) for old, new in pairs)
+
+
+def _keeps_names(old: TensorSpec, new: TensorSpec) -> bool:
+    """Whether each class has the name that it had; conditions are on names."""
+    if not isinstance(old.type, ClassLabel) or not isinstance(new.type, ClassLabel):
+        return True
+    return new.type.names[: len(old.type.names)] == old.type.names
+
+
 def violations(
-    session: Session, snapshot: Snapshot, constraint: Constraint, rows: Ranges | None = None
+    session: Session,
+    snapshot: Snapshot,
+    name: str,
+    constraint: Constraint,
+    rows: Ranges | None = None,
 ) -> Int64Array:
     """Return the rows of a version that break a constraint, ascending.
 
     Args:
         session: The handle's.
         snapshot: The version.
+        name: The constraint's name.
         constraint: The constraint.
         rows: Only these physical rows; None: all.
+
+    Raises:
+        SchemaError: It cannot be evaluated on the version's tensors.
     """
     chosen = None if rows is None else _shown(snapshot, rows)
     if chosen is not None and not len(chosen):
         return chosen
     if constraint.tql is None:
+        misfit = misfit_of(session, snapshot.schema, name, constraint)
+        if misfit is not None:
+            raise _unfit(session, misfit)
         return _repeated(session, snapshot, constraint, chosen)
     view = RowSet(session, Selection(snapshot, snapshot.schema.stored, chosen))
-    found = positions_where(view, f"NOT ({constraint.tql}\n)", {}, reaches_out=False)
+    try:
+        found = positions_where(view, f"NOT ({constraint.tql}\n)", {}, reaches_out=False)
+    except QueryError as error:
+        misfit = misfit_of(session, snapshot.schema, name, constraint)
+        if misfit is None:
+            raise
+        raise _unfit(session, misfit) from error
     return found if chosen is None else chosen[found]
+
+
+def _unfit(session: Session, misfit: Misfit) -> SchemaError:
+    """Build the error for a constraint of an earlier version that reads what is gone."""
+    return SchemaError(
+        f"{misfit.reader} of {session.store.url!r} cannot be evaluated: {misfit.why}"
+        f"\ndrop it, and add it again as it is to be: {misfit.advice}"
+    )
 
 
 def _are_met(
@@ -219,8 +274,14 @@ def _are_met(
     """Whether rows meet several conditions: a conjunction is false where one of them is."""
     known = snapshot.schema.constraints
     whole = " AND ".join(f"({known[name].tql}\n)" for name in names)
-    inputs = tuple(dict.fromkeys(id_ for name in names for id_ in known[name].inputs))
-    return not len(violations(session, snapshot, Constraint(whole, inputs), rows))
+    chosen = None if rows is None else _shown(snapshot, rows)
+    if chosen is not None and not len(chosen):
+        return True
+    view = RowSet(session, Selection(snapshot, snapshot.schema.stored, chosen))
+    try:
+        return not len(positions_where(view, f"NOT ({whole})", {}, reaches_out=False))
+    except QueryError:  # each alone tells which it is
+        return False
 
 
 def _shown(snapshot: Snapshot, rows: Ranges) -> Int64Array | None:
@@ -263,14 +324,15 @@ def _inputs(session: Session, snapshot: Snapshot, condition: str) -> tuple[str, 
     view = RowSet(session, Selection(snapshot, snapshot.schema.stored))
     with engine_errors(view.url):
         query = tql.ast.Query(where=tql.parse_predicate(condition))
-        _, compiled = compiled_query(view, query, {}, reaches_out=False, condition=condition)
-        names = [node.name for node in tql.ast.walk(query) if isinstance(node, tql.ast.Column)]
-        schema = snapshot.schema
-        inputs = tuple(schema[name].id for name in dict.fromkeys(names) if name in schema)
-        if not inputs or not compiled.is_rowwise:
+        inputs = inputs_of(snapshot.schema, query)
+        is_of_others = reads_other_rows(condition)
+        if not is_of_others:
+            _, compiled = compiled_query(view, query, {}, reaches_out=False, condition=condition)
+            is_of_others = not compiled.is_rowwise
+        if not inputs or is_of_others:
             raise InvalidInputError(
-                f"add_check(condition={shown(condition)}): it must depend on the tensors of one"
-                " row alone\ngive a condition such as 'x > 0'",
+                f"add_check(condition={shown(condition)}): it must depend on the stored values of"
+                " one row alone, without a query inside it\ngive a condition such as 'x > 0'",
                 argument="condition",
             )
     return inputs
@@ -282,9 +344,7 @@ def _repeated(
     """Return the rows, or those of them that are chosen, whose key another row has."""
     reader = session.reader(snapshot)
     specs = [snapshot.schema.by_id(id_) for id_ in constraint.inputs]
-    keys = [spec for spec in specs if spec is not None]
-    if len(keys) < len(specs):
-        return np.zeros(0, np.int64)  # a tensor of it was dropped
+    keys = [spec for spec in specs if spec is not None]  # all of them: it fits
     is_whole = chosen is None
     rows = np.arange(snapshot.num_rows) if chosen is None else chosen
     columns = {spec.id: _column(reader, snapshot, spec, rows) for spec in keys}

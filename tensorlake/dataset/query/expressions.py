@@ -8,17 +8,19 @@ They are never stale, since nothing of them is stored: their tensor is a fill, w
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
 
 import tensorlake_query as tql
 from tensorlake.dataset.core.computed import Computed
+from tensorlake.dataset.core.indexing import unfit_expression
 from tensorlake.dataset.core.rowset import RowSet
 from tensorlake.dataset.query.run import engine_errors, run_tree
 from tensorlake.dataset.query.source import column_type
-from tensorlake.errors import DTypeMismatchError, QueryError, QueryWarning, SchemaError, shown
+from tensorlake.errors import DTypeMismatchError, QueryError, SchemaError, shown
 from tensorlake.format import Compute, TensorSpec
 from tensorlake.reading import Selection
 from tensorlake.types import Struct, as_type
@@ -74,7 +76,7 @@ def alter_expression(session: Session, name: str, text: str) -> None:
 def expression_columns(rows: RowSet) -> Mapping[str, Computed]:
     """Return the columns of all rows of a version that expressions compute, by name.
 
-    One that no longer fits the schema, as after a merge, is left out with a warning.
+    Reading one raises that does not fit the schema, as earlier versions could publish in a merge.
     """
     snapshot = rows.selection.snapshot
     known: tuple[str, Mapping[str, Computed]] | None = snapshot.opened.get(KNOWN)
@@ -88,11 +90,24 @@ def expression_columns(rows: RowSet) -> Mapping[str, Computed]:
             text = spec.compute.tql
             found[spec.name] = _evaluated(rows, spec.name, text)[0].declared_by(text)
         except QueryError as error:
-            first = str(error).partition("\n")[0]
-            advice = f"ds.alter_tensor({spec.name!r}, compute='…')"
-            warnings.warn(f"{spec.name!r} is left out: {first}; {advice}", QueryWarning, 4)
+            found[spec.name] = _unfit(rows, spec, error)
     snapshot.opened[KNOWN] = snapshot.digest, found
     return found
+
+
+def _unfit(rows: RowSet, spec: TensorSpec, error: QueryError) -> Computed:
+    """Return a column that can be left out, and not be read."""
+    compute = spec.compute
+    assert compute is not None
+    assert compute.tql is not None, "an expression computes it"
+    message = str(error).partition("\n")[0]
+
+    def read(_: object) -> NoReturn:
+        raise unfit_expression(spec, message)
+
+    positions = np.arange(rows.selection.num_rows)
+    made = Computed(column_type(spec.type), read=read, positions=positions)
+    return made.declared_by(compute.tql)
 
 
 def _evaluated(rows: RowSet, name: str, text: str) -> tuple[Computed, list[str]]:

@@ -7,7 +7,8 @@ read, so a change is allowed where every stored sample is one of the new type: b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -32,7 +33,7 @@ from tensorlake.types import (
     widened,
     with_tiles_of,
 )
-from tensorlake.versions import check_text
+from tensorlake.versions import Transaction, check_text
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -70,7 +71,8 @@ def add_tensor(session: Session, name: str, sample_type: Any, fill: Any) -> None
         there = {one.name: one.type for one in transaction.schema}
         declared = with_tiles_of({name: declared}, there)[name]
         check_scaled({name: declared}, there)
-        transaction.add_tensor(replace(TensorSpec.new(name, declared), fill=fill))
+        with _kept_readers(session, transaction, f"{name!r} cannot be added"):
+            transaction.add_tensor(replace(TensorSpec.new(name, declared), fill=fill))
 
 
 def _stored_fill(name: str, declared: SampleType, fill: Any) -> Any:
@@ -117,15 +119,15 @@ def drop_tensor(session: Session, name: str) -> None:
         _refuse_reasons(schema, dropped)
         reasons = [one for one in schema if one.compute and one.compute.reasons_of in ids]
         dropped += [one for one in reasons if one.id not in ids]  # a group may have its own
-        _refuse_inputs(schema, dropped, "dropped")
         if 1 < len(schema.names) == len(dropped):  # before any of them is gone
             raise SchemaError(
                 f"{name!r} has all tensors of {session.store.url!r}; a dataset has at least one"
                 "\nadd another first: ds.add_tensor(…)",
                 tensor=name,
             )
-        for spec in dropped:
-            transaction.drop_tensor(spec)
+        with _kept_readers(session, transaction, f"{name!r} cannot be dropped"):
+            for spec in dropped:
+                transaction.drop_tensor(spec)
 
 
 def _refuse_reasons(schema: Schema, dropped: Sequence[TensorSpec]) -> None:
@@ -142,30 +144,37 @@ def _refuse_reasons(schema: Schema, dropped: Sequence[TensorSpec]) -> None:
             )
 
 
-def _refuse_inputs(schema: Schema, changed: Sequence[TensorSpec], how: str) -> None:
-    """Refuse that tensors go from which others are computed, or that checks read.
+@contextmanager
+def _kept_readers(session: Session, transaction: Transaction, what: str) -> Generator[None]:
+    """Stage changes of a schema, unless a check or a computed column reads what they take away.
 
-    Expressions and conditions read them by name.
+    Args:
+        session: The handle's.
+        transaction: Where the changes of the block are staged: all of them or none.
+        what: What they do, for the error: "'low' cannot be renamed".
+
+    Raises:
+        SchemaError: Something would not fit the tensors any more.
     """
-    ids = {one.id for one in changed}
-    for name, one in schema.constraints.items():
-        if ids.intersection(one.inputs) and (how == "dropped" or one.tql is not None):
-            first = next(spec.name for spec in changed if spec.id in one.inputs)
+    savepoint, before = transaction.savepoint(), transaction.schema
+    try:
+        yield
+        _refuse_misfits(session, before, transaction.schema, what)
+    except BaseException:
+        transaction.roll_back(savepoint)
+        raise
+
+
+def _refuse_misfits(session: Session, before: Schema, after: Schema, what: str) -> None:
+    """Refuse a schema on which something cannot be evaluated that can be on the one before."""
+    found = session.misfits(session, after)
+    known = {one.reader for one in session.misfits(session, before)} if found else set[str]()
+    for one in found:
+        if one.reader not in known:
+            spec = before.by_id(one.tensor_id)
             raise SchemaError(
-                f"{first!r} cannot be {how}: the check {name!r} reads it\ndrop that first:"
-                f" ds.drop_check({name!r})",
-                tensor=first,
-            )
-    for spec in schema:
-        is_bound = spec.compute is not None and (how == "dropped" or spec.is_virtual)
-        read = ids.intersection(spec.compute.inputs) if spec.compute and is_bound else set[str]()
-        if read and spec.id not in ids:
-            name = next(one.name for one in changed if one.id in read)
-            raise SchemaError(
-                f"{name!r} cannot be {how}: {spec.name!r} is computed from it\ndrop"
-                f" {spec.name!r} first, or declare it again: ds.alter_tensor({spec.name!r},"
-                " compute=…)",
-                tensor=name,
+                f"{what}: {one.reader} reads it, and {one.why}\nchange that first: {one.advice}",
+                tensor=None if spec is None else spec.name,
             )
 
 
@@ -191,16 +200,16 @@ def rename_tensor(session: Session, old: str, new: str) -> None:
                 raise
             return
         renamed = transaction.schema.rename(old, new)[new]
-        _refuse_inputs(transaction.schema, [transaction.schema[old]], "renamed")
-        transaction.change_spec(renamed, what="rename")
-        for spec in transaction.schema.tensors:
-            if spec.compute and spec.compute.reasons_of == renamed.id:
-                transaction.change_spec(replace(spec, name=f"{new}.error"), what="rename")
-            # Boxes of an image, labels per box: they go with the tensor they speak of.
-            cites = [name for name in ("of", "per") if getattr(spec.type, name, None) == old]
-            if cites:
-                declared = replace(spec.type, **dict.fromkeys(cites, new))
-                transaction.change_spec(replace(spec, type=declared), what="type")
+        with _kept_readers(session, transaction, f"{old!r} cannot be renamed"):
+            transaction.change_spec(renamed, what="rename")
+            for spec in transaction.schema.tensors:
+                if spec.compute and spec.compute.reasons_of == renamed.id:
+                    transaction.change_spec(replace(spec, name=f"{new}.error"), what="rename")
+                # Boxes of an image, labels per box: they go with the tensor they speak of.
+                cites = [name for name in ("of", "per") if getattr(spec.type, name, None) == old]
+                if cites:
+                    declared = replace(spec.type, **dict.fromkeys(cites, new))
+                    transaction.change_spec(replace(spec, type=declared), what="type")
 
 
 def alter_tensor(
@@ -243,7 +252,8 @@ def alter_tensor(
             _refuse_nulls(_reader(session), spec)
         if declared != spec.type:
             spec = spec.with_type(declared)
-            transaction.change_spec(spec, what="type", is_checked=must_check)
+            with _kept_readers(session, transaction, f"the type of {name!r} cannot be changed"):
+                transaction.change_spec(spec, what="type", is_checked=must_check)
         if noted is not None and noted != spec.attributes:
             transaction.change_spec(replace(spec, attributes=noted), what="metadata")
 
@@ -278,7 +288,10 @@ def _add_names(session: Session, name: str, names: Sequence[str]) -> None:
                 )
             known.add(one)
         if added:
-            transaction.change_spec(spec.with_classes([*label.names, *added]), what="names")
+            what = f"classes cannot be added to {name!r}"
+            with _kept_readers(session, transaction, what):
+                names = [*label.names, *added]
+                transaction.change_spec(spec.with_classes(names), what="names")
 
 
 def _rename_class(session: Session, name: str, old: str, new: str) -> None:
@@ -307,7 +320,9 @@ def _rename_class(session: Session, name: str, old: str, new: str) -> None:
             )
         names = [*label.names]
         names[code] = new
-        transaction.change_spec(spec.with_classes(names), what="names")
+        what = f"class {shown(old)} of {name!r} cannot be renamed"
+        with _kept_readers(session, transaction, what):
+            transaction.change_spec(spec.with_classes(names), what="names")
 
 
 def _drop_names(session: Session, name: str, names: Sequence[str]) -> None:
@@ -321,7 +336,11 @@ def _drop_names(session: Session, name: str, names: Sequence[str]) -> None:
             return
         _refuse_used(_reader(session), spec, label, codes)
         left = ["" if code in codes else one for code, one in enumerate(label.names)]
-        transaction.change_spec(spec.with_classes(left), what="names", is_checked=True)
+        listed = ", ".join(shown(one, in_list=True) for one in dropped)
+        with _kept_readers(
+            session, transaction, f"classes of {name!r} cannot be dropped: {listed}"
+        ):
+            transaction.change_spec(spec.with_classes(left), what="names", is_checked=True)
 
 
 def _metadata(name: str, metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -169,6 +169,7 @@ class _Planner:
         rule = CombineRule(
             prefer=prefer,
             branches=(ours.branch, theirs.branch),
+            misfits=self.cells.misfits,
             wanted=dict.fromkeys(disputed, prefer),
             only=self.request.tensors,
         )

@@ -39,7 +39,7 @@ from tensorlake.versions.rows.alignment import (
     subtract,
 )
 from tensorlake.versions.rows.ranges import Ranges, intersect, no_ranges, ranges_of, union
-from tensorlake.versions.rows.schema_rules import CombinedTensor, takes_values_away
+from tensorlake.versions.rows.schema_rules import CombinedTensor, Misfit, takes_values_away
 
 __all__ = [
     "CellReader",
@@ -87,6 +87,10 @@ class CellReader(Protocol):
             other: Another version, and the same number of rows.
             codes: The class codes in the merge's result for those of both versions; None: the same.
         """
+        ...
+
+    def misfits(self, schema: Schema, /) -> Sequence[Misfit]:
+        """Return the checks and computed columns that do not fit a schema's tensors."""
         ...
 
     def verify(

@@ -27,7 +27,9 @@ from tensorlake.versions.rows.ranges import Ranges, intersect, known_ranges, kno
 
 __all__ = ["Conflict", "ConflictKind", "find_conflicts"]
 
-ConflictKind = Literal["update", "delete", "drop", "schema", "name", "rewrite", "read", "group"]
+ConflictKind = Literal[
+    "update", "delete", "drop", "schema", "name", "rewrite", "read", "group", "reference"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,9 @@ class Conflict:
     Attributes:
         what: "update" (of one cell by both), "delete" (of a row that the other updated), "drop" (of
             a tensor the other wrote), "schema" (of one tensor by both), "name" (given to two
-            tensors), "rewrite" (two reorderings), "read" (of data that the other changed) or
-            "group" (one column group changed by both).
+            tensors), "rewrite" (two reorderings), "read" (of data that the other changed),
+            "group" (one column group changed by both) or "reference" (a check or a computed column
+            of one, that does not fit the tensors as the other has them).
         tensor_id: The tensor both changed, if the conflict is about one.
         physical: Physical rows both changed, in order; empty if they are unknown, or if the
             conflict is not about rows.

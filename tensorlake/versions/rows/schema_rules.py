@@ -17,7 +17,7 @@ preferred side's keeps it. All differences between a rebase and a merge are in t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -36,6 +36,8 @@ __all__ = [
     "CombineRule",
     "CombinedSchema",
     "CombinedTensor",
+    "Misfit",
+    "Misfits",
     "ReadAs",
     "SchemaSide",
     "combine_schemas",
@@ -72,6 +74,27 @@ class ReadAs:
 
 
 @dataclass(frozen=True, slots=True)
+class Misfit:
+    """Something that a schema declares on tensors, and that does not read them as they are.
+
+    Attributes:
+        tensor_id: A tensor that it reads, or read.
+        reader: What reads it: "the check 'ordered'".
+        why: Why it cannot be evaluated, or would mean something else.
+        advice: The call that drops or replaces it.
+    """
+
+    tensor_id: str
+    reader: str
+    why: str
+    advice: str
+
+
+Misfits = Callable[[Schema], Sequence[Misfit]]
+"""Finds the misfits of a schema; provided by the layer that parses conditions."""
+
+
+@dataclass(frozen=True, slots=True)
 class CombineRule:
     """The differences between a rebase and a merge.
 
@@ -84,6 +107,7 @@ class CombineRule:
             staged changes have only some of its values. A merge has them all.
         wanted: By id, tensors that one side dropped and the other wrote to, with the deciding side.
         only: Ids of the tensors that are taken from incoming; None: all.
+        misfits: Finds checks and computed columns that do not fit the result: no side decides them.
     """
 
     prefer: SchemaSide
@@ -91,6 +115,7 @@ class CombineRule:
     drops_are_final: bool = False
     wanted: Mapping[str, SchemaSide] = field(default_factory=dict[str, SchemaSide])
     only: Collection[str] | None = None
+    misfits: Misfits = lambda _: ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +123,13 @@ class Clash:
     """A part of the schema that both sides changed differently.
 
     Attributes:
-        kind: "schema" of one tensor, or a "name" that two were given.
+        kind: "schema" of one tensor, a "name" that two were given, or a "reference" to a tensor.
         tensor_id: The tensor.
         description: Description: "both renamed 'a': to 'b' and to 'c'".
         can_be_preferred: Whether the rule's preferred side can decide it.
     """
 
-    kind: Literal["schema", "name"]
+    kind: Literal["schema", "name", "reference"]
     tensor_id: str
     description: str
     can_be_preferred: bool = True
@@ -164,7 +189,20 @@ def combine_schemas(
     is_same = specs == current.tensors and constraints == current.constraints
     schema = current if is_same else replace(current, tensors=specs, constraints=constraints)
     changes = tuple(_changes(current, schema))
-    return CombinedSchema(schema, tensors, tuple(combining.clashes), changes)
+    clashes = [*combining.clashes]
+    if not is_same and all(one.can_be_preferred for one in clashes):
+        clashes += _misfits(rule.misfits, schema, current, incoming)
+    return CombinedSchema(schema, tensors, tuple(clashes), changes)
+
+
+def _misfits(find: Misfits, schema: Schema, *sides: Schema) -> Iterator[Clash]:
+    """Yield a clash for each misfit of a combined schema that is on neither side."""
+    found = find(schema)
+    known = {one.reader for side in sides for one in find(side)} if found else set[str]()
+    for one in found:
+        if one.reader not in known:
+            description = f"{one.reader} of one does not fit the tensors of the other: {one.why}"
+            yield Clash("reference", one.tensor_id, description, can_be_preferred=False)
 
 
 def is_narrower(after: TensorSpec, before: TensorSpec) -> bool:

@@ -80,6 +80,11 @@ def _advice(conflicts: Sequence[Conflict], on_conflict: str) -> str:
             "No on_conflict decides between two contents of a column group. Your changes are kept:"
             " ds.discard(), and stage them again"
         )
+    if any(one.what == "reference" for one in conflicts):
+        return (
+            "No on_conflict decides this. Your changes are kept: ds.discard(), and stage them again"
+            " on the newest version"
+        )
     if on_conflict == "error":
         return (
             "Your changes are kept: ds.refresh(keep_staged=True, on_conflict='ours') and commit"
@@ -114,6 +119,8 @@ def _described(
             return "both reordered rows"
         case "group":
             return "both changed a column group"
+        case "reference":
+            return f"what reads {tensor} does not fit it"
     if not conflict.physical:
         return what
     count = len(conflict.physical)

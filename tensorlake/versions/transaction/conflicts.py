@@ -42,6 +42,7 @@ from tensorlake.versions.rows.ranges import (
 from tensorlake.versions.rows.schema_rules import (
     CombinedSchema,
     CombineRule,
+    Misfit,
     combine_schemas,
     is_narrower,
 )
@@ -60,12 +61,19 @@ ASKED_AT_ONCE = 4096
 
 
 class CellsDiffer(Protocol):
-    """Compares cells of two states as stored; provided by the layer that reads chunks."""
+    """Compares cells of two states as stored, and reads what their schemas declare.
+
+    Provided by the layer that reads chunks and parses conditions.
+    """
 
     def __call__(
         self, tensor_id: str, a: State, a_rows: Int64Array, b: State, b_rows: Int64Array
     ) -> BoolArray:
         """Return for each pair of physical rows whether its two values differ."""
+        ...
+
+    def misfits(self, schema: Schema, /) -> Sequence[Misfit]:
+        """Return the checks and computed columns that do not fit a schema's tensors."""
         ...
 
 
@@ -339,6 +347,7 @@ def _schema(sides: BothSides, dropped: frozenset[str]) -> CombinedSchema:
     rule = CombineRule(
         prefer="current" if prefers_theirs else "incoming",
         branches=(place.branch, place.branch),
+        misfits=place.differ.misfits,
         drops_are_final=True,
         wanted=dict.fromkeys(dropped, "current") if prefers_theirs else {},
     )

@@ -282,6 +282,7 @@ def _opened(
         ) from error
     opened.functions, opened.narrowed = session.functions, session.narrowed
     opened.expressions, opened.constraints = session.expressions, session.constraints
+    opened.misfits = session.misfits
     return opened
 
 

@@ -82,7 +82,7 @@ def test_only_computed_columns_have_functions(ds: Dataset) -> None:
 
 def test_inputs_cannot_be_dropped_and_may_be_renamed(ds: Dataset) -> None:
     ds.drop_tensor("twice")
-    with pytest.raises(tl.SchemaError, match="'x' cannot be dropped: 'y' is computed from it"):
+    with pytest.raises(tl.SchemaError, match="'x' cannot be dropped: the computed column 'y'"):
         ds.drop_tensor("x")
     ds.rename_tensor("x", "number")
     ds.alter_tensor("y", compute=lambda row: row["number"])
