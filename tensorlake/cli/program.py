@@ -32,6 +32,7 @@ from tensorlake.cli.commands.ls import ls
 from tensorlake.cli.commands.mcp import mcp
 from tensorlake.cli.commands.merge import merge
 from tensorlake.cli.commands.optimize import optimize
+from tensorlake.cli.commands.pull import pull
 from tensorlake.cli.commands.query import query
 from tensorlake.cli.commands.restore import restore
 from tensorlake.cli.commands.rm import rm
@@ -79,7 +80,7 @@ def _refusal(name: str, why: str) -> Callable[[], None]:
 
 # --help lists them in this order: that in which a new user needs them.
 _register("Inspect", info, ls, head, query, show, du, bench)
-_register("Versions", log, diff, branch, tag, merge, restore)
+_register("Versions", log, diff, branch, tag, merge, pull, restore)
 app.add_typer(runs, rich_help_panel="Inspect")
 app.add_typer(flows, rich_help_panel="Ingest, export, copy")
 _register("Ingest, export, copy", ingest, export, copy, fork, rm)

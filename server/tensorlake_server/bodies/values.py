@@ -15,7 +15,7 @@ import base64
 import binascii
 from typing import TYPE_CHECKING, Any
 
-from tensorlake.errors import DTypeMismatchError, TensorNotFoundError
+from tensorlake.errors import DTypeMismatchError
 from tensorlake.types import ClassLabel, Json, Sequence, Tags, Text, Timestamp, Uuid, holds_floats
 
 if TYPE_CHECKING:
@@ -48,14 +48,11 @@ def parse_value(value: Any, name: str, schema: Mapping[str, SampleType]) -> Any:
     """Parse one value of a tensor.
 
     Raises:
-        TensorNotFoundError: There is no such tensor.
         DTypeMismatchError: A string is given where none is a value.
     """
     kind = schema.get(name)
     if kind is None:
-        raise TensorNotFoundError(
-            f"there is no tensor {name!r}\nthe tensors are {', '.join(schema)}", tensor=name
-        )
+        return value  # the SDK refuses it: there is none, or an expression computes it
     return value if _takes_texts(kind) else _parse(value, name, kind)
 
 

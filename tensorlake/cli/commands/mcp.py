@@ -9,6 +9,7 @@ from functools import wraps
 from importlib import import_module
 from typing import Any
 
+from tensorlake import __version__
 from tensorlake.cli.agent import NOTE, Agent
 from tensorlake.cli.options import Url
 from tensorlake.cli.terms import Terms
@@ -44,7 +45,9 @@ def server(agent: Agent) -> Any:
     except ImportError as error:
         raise missing_extra("tensorlake mcp", "mcp") from error
     image: Any = servers.Image
-    made = servers.MCPServer("tensorlake", instructions=INSTRUCTIONS, log_level="ERROR")
+    made = servers.MCPServer(
+        "tensorlake", instructions=INSTRUCTIONS, version=__version__, log_level="ERROR"
+    )
     reads = types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
 
     def told(call: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,7 +10,7 @@ from tensorlake.cli.output import print_json
 from tensorlake.cli.terms import Terms
 from tensorlake.dataset import MergeReport
 
-__all__ = ["merge"]
+__all__ = ["merge", "print_merge"]
 
 
 def merge(
@@ -51,6 +51,11 @@ def merge(
     how = "ours" if ours else "theirs" if theirs else "error"
     with terms.open(url, at=at, read_only=False) as ds:
         report = ds.merge(name, on_conflict=how, tensors=parse_columns(tensors), dry_run=dry_run)
+    print_merge(report, as_json=as_json)
+
+
+def print_merge(report: MergeReport, *, as_json: bool) -> None:
+    """Print the report of a merge; exit with 1 if it is refused."""
     if as_json:
         print_json(_document(report))
     else:

@@ -73,7 +73,8 @@ class MergeReport:
         updated: Rows of ours with new values, by tensor.
         schema: Changes of the schema, one line each.
         indexes: Indexes made or updated on theirs, one line each: taken, or left out for ours.
-        conflicts: Changes of both branches, one line each, resolved or not.
+        conflicts: Changes of both branches, one line each, resolved or not; in a dry run also the
+            check that rows of the result break.
         is_refused: Whether one of them is not resolved; the merge itself then raises.
         published: The commit made; None in a dry run, the head if there was nothing to do.
     """
@@ -344,7 +345,7 @@ def _report(session: Session, outcome: MergeOutcome) -> MergeReport:
             SCHEMA_WORDS[change["op"]].format(change["name"]) for change in plan.merged.changes
         ),
         indexes=() if outcome.groups is None else tuple(_index_lines(outcome.groups)),
-        conflicts=tuple(describe_conflicts(plan)),
+        conflicts=(*describe_conflicts(plan), *filter(None, [outcome.broken])),
         is_refused=outcome.is_refused,
     )
 

@@ -152,6 +152,10 @@ def unique_key(schema: Schema, names: Sequence[str] | str) -> tuple[str, Constra
         SchemaError: A tensor cannot be a key.
     """
     listed = (names,) if isinstance(names, str) else tuple(names)
+    if not listed or len({*listed}) < len(listed):
+        raise SchemaError(
+            f"unique={shown(names)}: a key has tensors, each once\ngive their names: unique=('id',)"
+        )
     specs = [schema[name] for name in listed]
     for spec in specs:
         is_scalar = spec.type.layout == "uniform" and not spec.type.shape

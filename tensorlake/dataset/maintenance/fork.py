@@ -12,6 +12,7 @@ from typing import Any
 from tensorlake.dataset.core.progress import Progress
 from tensorlake.dataset.core.session import Session
 from tensorlake.errors import (
+    InvalidInputError,
     ReadOnlyError,
     UncommittedChangesError,
     UnsupportedStoreError,
@@ -41,6 +42,13 @@ def make_fork(
     store = open_store(target, storage_options=storage_options)
     links = LinkStore.of(store)
     place = links.stored_url(_whole(base))
+    inner = links.dataset(place).url.rstrip("/") + "/"
+    if f"{store.url.rstrip('/')}/".startswith(inner):
+        raise InvalidInputError(
+            f"a fork cannot be made at {store.url!r}, inside its base {place!r}"
+            "\nname a place beside it",
+            argument="url",
+        )
     made = runtime.run(fork_dataset(links.dataset(place), place, store, version))
     if made.tag is None:
         warn_untagged(made.entry.bases[0], store.url)

@@ -1,4 +1,4 @@
-"""What a schema declares on its tensors, and whether it reads them as they are.
+"""Checks and computed columns of a schema, and whether they fit its tensors.
 
     {"ordered": {"tql": "low <= high", "inputs": ["9f3c…", "a07b…"]}}      a check
     {"tql": "SHAPE(image)[0]", "inputs": ["9f3c…"]}                       an expression
@@ -107,14 +107,14 @@ def _dropped(schema: Schema, inputs: Iterable[str]) -> str:
 
 
 def _moved(schema: Schema, inputs: Sequence[str], query: tql.ast.Query) -> str:
-    """Say that names in a text are now those of other tensors than it was declared on."""
+    """Report that names in a text are now those of other tensors than it was declared on."""
     if tuple(inputs) == inputs_of(schema, query):
         return ""
     return "its names are those of other tensors than it was declared on"
 
 
 def _other_type(spec: TensorSpec, columns: Any) -> str:
-    """Say that an expression has another type than the tensor that it is declared as."""
+    """Report that an expression has another type than the tensor that it is declared as."""
     found, wanted = columns[spec.name], column_type(spec.type)
     if (found.kind, found.dtype, found.shape) != (wanted.kind, wanted.dtype, wanted.shape):
         return f"its expression gives {found.dtype or found.kind} of shape {found.shape}"

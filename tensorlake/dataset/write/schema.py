@@ -151,7 +151,7 @@ def _kept_readers(session: Session, transaction: Transaction, what: str) -> Gene
     Args:
         session: The handle's.
         transaction: Where the changes of the block are staged: all of them or none.
-        what: What they do, for the error: "'low' cannot be renamed".
+        what: Their description, for the error: "'low' cannot be renamed".
 
     Raises:
         SchemaError: Something would not fit the tensors any more.

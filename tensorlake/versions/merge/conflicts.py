@@ -60,7 +60,9 @@ def _advice(plan: MergePlan, how: OnConflict) -> str:
             "neither side can be preferred here: make the two agree with a commit on one of the"
             " branches, then merge again"
         )
-    preferring = f"ds.merge({branch!r}, on_conflict='ours') or 'theirs'"
+    is_of_base = plan.theirs.version.origin is not None
+    call = "ds.pull(" if is_of_base else f"ds.merge({branch!r}, "
+    preferring = f"{call}on_conflict='ours') or 'theirs'"
     if any(one.conflict.what == "delete" for one in plan.conflicts) and plan.disputed_rows:
         return (
             "decide the rows that one deleted and the other changed, too: preview the merge again"

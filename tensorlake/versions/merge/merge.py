@@ -20,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from tensorlake.errors import ConstraintError
 from tensorlake.format import (
     NO_TXID,
     Base,
@@ -59,7 +60,7 @@ from tensorlake.versions.merge.planner import plan_merge
 from tensorlake.versions.merge.restore import content_of
 from tensorlake.versions.merge.side import CellReader, Side
 from tensorlake.versions.packs.chunk_builder import store_column
-from tensorlake.versions.packs.reader import PackReader, loaded
+from tensorlake.versions.packs.reader import PackReader, ScratchPages, loaded
 from tensorlake.versions.packs.writer import PackStage
 from tensorlake.versions.refs.pins import holding
 from tensorlake.versions.rows.alignment import windows
@@ -85,7 +86,9 @@ class MergeOutcome:
         theirs: The commit merged.
         bases: The commits at which they diverged.
         plan: The plan; None unless both were combined.
-        is_refused: Whether there are undecided conflicts; in a dry run only.
+        is_refused: Whether there are undecided conflicts, or rows of the result break a check; in a
+            dry run only.
+        broken: Why the result would be refused though all conflicts are decided; "" if it is not.
         groups: The column groups of the result; None unless both were combined.
         published: The commit made; None in a dry run, or when there was nothing to do.
     """
@@ -98,6 +101,7 @@ class MergeOutcome:
     is_refused: bool = False
     groups: MergedGroups | None = None
     published: Published | None = None
+    broken: str = ""
 
 
 def merge_branch(
@@ -122,7 +126,8 @@ def merge_branch(
         cells: Compares values.
         head: An entry of the branch, not older than the caller's version.
         message: Message of the commit.
-        dry_run: Only report the outcome, including conflicts.
+        dry_run: Only report the outcome, including conflicts, and rows that break a check. Cells
+            for a function to decide are checked as ours has them.
         hold: Keeps theirs, a version of a base, while it is merged; None pins it in the dataset.
 
     Raises:
@@ -133,8 +138,8 @@ def merge_branch(
     merging = _Merging(log, packs, theirs, request, cells, message)
     head = runtime.run(loaded(runtime.run(log.newest_from(head)), packs))
     if dry_run:
-        outcome, _ = merging.prepare(head, PackStage(log.store), refuse=False)
-        return outcome
+        outcome, draft = merging.prepare(head, PackStage(log.store), refuse=False)
+        return outcome if draft is None or outcome.is_refused else _tried(outcome, draft, packs)
     ours = runtime.run(version_at(log.store, log.branch, head, packs))
     if contains(ours.vector, theirs.key, theirs.entry.seq):
         return MergeOutcome("nothing", ours, theirs)
@@ -155,6 +160,21 @@ def merge_branch(
         work = Publication(log, packs, stage, began_at_fence=fence_of(head).t, pin=pin)
         ended = publish(work, head, prepare)
     return replace(outcomes[-1], published=ended.published if ended.is_published else None)
+
+
+def _tried(outcome: MergeOutcome, draft: Draft, packs: PackReader) -> MergeOutcome:
+    """Build the result of a dry run in memory, and note why it would be refused."""
+    if draft.verify is None:
+        return outcome
+    scratch = ScratchPages(PackStage(packs.store).txid)
+    packs.attach(scratch)
+    state = runtime.run(draft.build(scratch))
+    assert state is not None, "a merge has a result"
+    try:
+        draft.verify(state)
+    except ConstraintError as error:
+        return replace(outcome, is_refused=True, broken=str(error).partition("\n")[0])
+    return outcome
 
 
 @dataclass(frozen=True, slots=True)

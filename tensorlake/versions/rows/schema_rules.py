@@ -79,7 +79,7 @@ class Misfit:
 
     Attributes:
         tensor_id: A tensor that it reads, or read.
-        reader: What reads it: "the check 'ordered'".
+        reader: The check or column that reads it: "the check 'ordered'".
         why: Why it cannot be evaluated, or would mean something else.
         advice: The call that drops or replaces it.
     """

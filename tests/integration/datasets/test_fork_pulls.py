@@ -276,3 +276,36 @@ def test_what_cannot_be_pulled_is_refused(ds: tl.Dataset, base: tl.Dataset, plac
     filled(f"{place}/base")
     with pytest.raises(DatasetNotFoundError, match="is another dataset now"):
         ds.pull()
+
+
+def test_the_error_of_a_conflicting_pull_names_the_pull(base: tl.Dataset, ds: tl.Dataset) -> None:
+    base["x"][0] = 100
+    base.commit("there")
+    ds["x"][0] = 200
+    ds.commit("here")
+
+    with pytest.raises(ConflictError, match=r"ds\.pull\(on_conflict='ours'\) or 'theirs'"):
+        ds.pull()
+
+
+def test_a_dry_run_of_a_pull_tells_of_a_broken_check(base: tl.Dataset, ds: tl.Dataset) -> None:
+    ds.add_check("small", "x < 1000")
+    ds.commit("a check")
+    base.append({"x": 5000, "name": "large"})
+    base.commit("there")
+
+    report = ds.pull(dry_run=True)
+
+    assert (report.is_refused, "the check 'small'" in report.conflicts[0]) == (True, True)
+    with pytest.raises(tl.ConstraintError):
+        ds.pull()
+
+
+def test_a_fork_is_not_made_inside_its_base(tmp_path: Path) -> None:
+    base = filled(str(tmp_path / "base"))
+
+    with pytest.raises(InvalidInputError, match="inside its base"):
+        tl.fork(base.url, tmp_path / "base" / "inner")
+    with pytest.raises(InvalidInputError, match=r"inside its base|already"):
+        tl.fork(base.url, tmp_path / "base")
+    assert len(tl.fork(base.url, tmp_path / "base-fixed")) == ROWS

@@ -12,7 +12,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tensorlake.dataset.core.rowset import HasRows
-from tensorlake.errors import UnsupportedFeatureError
+from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, shown
 from tensorlake.types import loaded_plug_in
 
 if TYPE_CHECKING:
@@ -101,6 +101,14 @@ class LintRule:
     name: str
     summary: str
     find: Callable[[Any], Iterable[Suspect]]  # Any: a View, which stands above this module
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name or not callable(self.find):  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
+            raise InvalidInputError(
+                f"LintRule(name={shown(self.name)}, find={shown(self.find)}): a rule has a name,"
+                " and a function of a View\ngive both: tl.LintRule('short-captions', '…', find)",
+                argument="name" if callable(self.find) else "find",
+            )
 
 
 def plug_ins() -> Iterator[LintRule]:

@@ -27,7 +27,13 @@ from tensorlake.dataset.maintenance.lint.rules import (
     splits,
     times,
 )
-from tensorlake.errors import InvalidInputError, QueryLimitError, did_you_mean, shown
+from tensorlake.errors import (
+    InvalidInputError,
+    QueryLimitError,
+    StorageError,
+    did_you_mean,
+    shown,
+)
 from tensorlake.quantities import human_nbytes
 from tensorlake.versions import stored_chunks
 
@@ -185,16 +191,27 @@ def _found(view: _Limited, rule: LintRule) -> Iterable[LintFinding]:
             finding = _finding(view, rule, suspect)
             if finding is not None:
                 yield finding
+    except (QueryLimitError, StorageError):
+        raise  # not of the rule
     except Exception as error:
-        error.add_note(f"raised by the lint rule {rule.name!r}")
-        raise
+        first = str(error).partition("\n")[0]
+        raise InvalidInputError(
+            f"the lint rule {rule.name!r} failed: {type(error).__name__}: {first}"
+            "\nreport this to its author; to lint without it, name the others: rules=[…]",
+            argument="rules",
+            actual=rule.name,
+        ) from error
 
 
 def _finding(view: _Limited, rule: LintRule, suspect: Suspect) -> LintFinding | None:
-    if suspect.severity not in SEVERITIES or suspect.column not in view.schema:
+    if (
+        not isinstance(suspect, Suspect)  # pyright: ignore[reportUnnecessaryIsInstance] - rules give anything
+        or suspect.severity not in SEVERITIES
+        or suspect.column not in view.schema
+    ):
         raise InvalidInputError(
-            f"the lint rule {rule.name!r} gave {suspect!r:.200}\na suspect has a column of the"
-            f" dataset, and one of the severities {', '.join(map(repr, SEVERITIES))}",
+            f"it gave {suspect!r:.200}, and a suspect has a column of the dataset, and one of the"
+            f" severities {', '.join(map(repr, SEVERITIES))}",
             actual=suspect,
         )
     if suspect.rows is None:

@@ -125,3 +125,23 @@ def test_a_long_difference_is_cut_and_says_so(run, pets):
     shown = run("diff", pets, "main@3", "--rows", "--limit", "1", "--tensor", "score")
 
     assert shown.lines[1:] == ["~ row 0    score   0.5 → 1", "  … 2 more: --limit 3"]
+
+
+def test_a_fork_pulls_its_base(run, pets, tmp_path):
+    fork = str(tmp_path / "fork.tl")
+    assert run("fork", pets, fork).code == 0
+    with tl.open(pets) as ds:
+        ds["score"][0] = 77
+        ds.commit("there")
+
+    dry = run("pull", fork, "--dry-run", "--json")
+    done = run("pull", fork)
+    again = run("pull", fork)
+    both = run("pull", fork, "--ours", "--theirs")
+
+    assert (dry.code, done.code, again.code, both.code) == (0, 0, 0, 2)
+    assert json.loads(dry.out)["version"] is None
+    assert json.loads(dry.out)["updated"] == {"score": 1}
+    assert "nothing to merge" in again.out
+    with tl.open(fork) as ds:
+        assert ds["score"][0] == 77

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -259,6 +260,35 @@ def test_conditions_are_checked_together_and_named_alone() -> None:
     with pytest.raises(tl.ConstraintError) as e:
         ds.commit("bad")
     assert (e.value.check, e.value.rows) == ("small", (4,))
+
+
+def test_a_dry_run_of_a_merge_tells_that_a_check_would_be_broken(ds: Dataset) -> None:
+    other = ds.branch("other")
+    other["low"][0] = 1
+    other.commit("there")
+    ds["high"][0] = 0
+    ds.commit("here")
+    objects = len(asyncio.run(_listed(ds)))
+
+    report = ds.merge("other", dry_run=True)
+
+    assert report.is_refused
+    assert "would conflict" in repr(report)
+    assert "would break the check 'ordered': low <= high" in report.conflicts[0]
+    assert len(asyncio.run(_listed(ds))) == objects
+    ds["high"][0] = 1
+    ds.commit("corrected")
+    report = ds.merge("other", dry_run=True)
+    assert (report.is_refused, report.conflicts, report.published) == (False, (), None)
+
+
+async def _listed(ds: Dataset) -> list[str]:
+    return [one.path async for one in ds.__session__.store.list("")]
+
+
+def test_a_key_names_each_tensor_once() -> None:
+    with pytest.raises(tl.SchemaError, match="a key has tensors, each once"):
+        made(unique=("id", "id"))
 
 
 def test_two_branches_with_one_key_cannot_be_merged() -> None:

@@ -233,9 +233,46 @@ def test_bad_arguments_are_named():
         tl.Suspect("x", "is bad", "x > 0", "none", "grave"),
     ):
         rule = tl.LintRule("wrong", "gives another column", lambda _view, one=suspect: [one])
-        with pytest.raises(tl.InvalidInputError, match="the lint rule 'wrong' gave") as caught:
+        with pytest.raises(tl.InvalidInputError, match="the lint rule 'wrong' failed: .* it gave"):
             made({"x": [1.0, 2.0]}, {"x": "float64"}).lint([rule])
-        assert caught.value.__notes__ == ["raised by the lint rule 'wrong'"]
+
+
+@pytest.mark.parametrize(
+    "find",
+    [
+        lambda view: None,
+        lambda view: [1],
+        lambda view: [tl.Suspect("x", "is bad", "", "none", rows=[99])],
+        lambda view: [tl.Suspect("x", "is bad", "x >", "none")],
+        lambda view: 1 // 0,
+    ],
+)
+def test_a_rule_that_fails_is_named(find: Any):
+    ds = made({"x": [1.0, 2.0]}, {"x": "float64"})
+
+    with pytest.raises(tl.InvalidInputError, match="the lint rule 'wrong' failed: ") as e:
+        ds.lint([tl.LintRule("wrong", "fails", find)])
+
+    assert e.value.__cause__ is not None
+
+
+@pytest.mark.parametrize(("name", "find"), [("", lambda view: []), (None, len), ("rule", None)])
+def test_a_rule_has_a_name_and_a_function(name: Any, find: Any):
+    with pytest.raises(tl.InvalidInputError, match="a rule has a name, and a function"):
+        tl.LintRule(name, "odd", find)
+
+
+def test_signs_of_names_and_numbers_tell_classes_apart():
+    names = ["C", "C++", "C#", "10", "-10", "1.0", "50%", "50", "node.js", ".net", "net"]
+    same = [["T-shirt", "T shirt"], ["St. Bernard", "st bernard"], ["a_b", "a b"], ["x, y", "x y"]]
+    kind = {"label": tl.ClassLabel([*names, *(one for pair in same for one in pair)])}
+    rows = list(kind["label"].names)
+    ds = made({"label": rows}, kind)
+
+    found = [one.what for one in ds.lint(["similar-classes"])]
+
+    pairs = [pair for pair in same if any(repr(pair[0]) in what for what in found)]
+    assert (pairs, len(found)) == (same, len(same) + 1)  # .net beside net
 
 
 def test_audio_of_silence_and_damaged_audio_are_found():

@@ -68,6 +68,21 @@ def test_one_operation_that_fails_leaves_nothing_of_the_others(written: Written)
     assert (written.notes.version, len(written.notes)) == ("main@1", 3)
 
 
+def test_values_of_an_expression_are_refused_as_such(written: Written) -> None:
+    notes = written.notes
+    notes.add_tensor("double", "float32", compute="2.0 * x")
+    notes.commit("an expression")
+
+    update = {"op": "update", "tensor": "double", "rows": [0], "value": 1.0}
+    for operation in (update, columns(text=["three"], double=[2.0])):
+        answer = send(written.client("write:notes"), operation)
+
+        assert answer.status_code == 400, answer.text
+        assert "which an expression computes" in answer.text
+    answer = send(written.client("write:notes"), update | {"tensor": "dubble"})
+    assert (answer.status_code, answer.json()["code"]) == (404, "tensor-not-found")
+
+
 def test_a_transaction_sent_again_is_answered_by_its_commit(written: Written) -> None:
     client = written.client("write:notes")
 

@@ -11,6 +11,9 @@ from tensorlake.types import ClassLabel, Text
 
 __all__ = ["ALIKE"]
 
+JOINERS = re.compile(r"[\s_,;:!?'\"()/]+|(?<!\d)[.](?!\d)|(?<=[^\W\d_])-(?=[^\W\d_])")
+"""Spaces, commas and the like; points and dashes between words, not those of numbers."""
+
 SEEN_FIRST = 10_000
 CLASSES_MAX = 500
 """Different texts among the first rows, up to which a column of texts is one of classes."""
@@ -43,10 +46,13 @@ def _alike(view: Linted) -> Iterator[Suspect]:
 
 
 def _groups(names: Iterable[str]) -> list[list[str]]:
-    """Group names by their letters and digits; groups of one are left out."""
+    """Group names by their words and signs; groups of one are left out.
+
+    Signs that mean something (C++, C#, -1, 1.0, 50%) count, those that join words do not.
+    """
     groups: dict[str, list[str]] = {}
     for name in names:
-        key = re.sub(r"[\W_]+", "", name.casefold())
+        key = JOINERS.sub("", name.casefold())
         if key:
             groups.setdefault(key, []).append(name)
     return [group for group in groups.values() if len(group) > 1]
