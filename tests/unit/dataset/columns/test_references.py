@@ -10,6 +10,7 @@ import pytest
 import tensorlake as tl
 from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.dataset.handles.open import create
+from tensorlake.dataset.maintenance.constraints import unique_key
 from tensorlake.dataset.maintenance.references import OF_OTHERS
 from tensorlake.format import Constraint
 from tests.support.handles import open_on, reopened
@@ -129,6 +130,36 @@ def test_a_class_that_one_branch_dropped_and_a_check_of_the_other_names_stays(ds
     assert "dog" in ds["label"].names
     ds.append(row())
     ds.commit("a row")
+
+
+def _declare_key(ds: Dataset) -> None:
+    with ds.__session__.lock:
+        staged = ds.__session__.staging()
+        staged.change_constraints(*unique_key(staged.schema, "f"))
+
+
+@pytest.mark.parametrize(
+    "declare",
+    [
+        _declare_key,
+        lambda ds: ds.add_tensor("y", "float64", compute=lambda row: -row["f"], inputs=["f"]),
+    ],
+)
+def test_keys_and_inputs_of_functions_are_not_dropped_by_another(
+    ds: Dataset, declare: Callable[[Dataset], None]
+) -> None:
+    other, branch = open_on(ds.__session__.store), ds.branch("branch")
+    declare(other)
+    declare(branch)
+    branch.commit("there")
+    ds.drop_tensor("f")
+    ds.commit("dropped")
+
+    with pytest.raises(tl.ConflictError, match="a tensor that it reads was dropped"):
+        other.commit("later")
+    with pytest.raises(tl.ConflictError, match="a tensor that it reads was dropped"):
+        ds.merge("branch")
+    other.discard()
 
 
 def test_a_merge_of_one_tensor_does_not_rename_what_a_check_reads(ds: Dataset) -> None:

@@ -233,7 +233,7 @@ def test_bad_arguments_are_named():
         tl.Suspect("x", "is bad", "x > 0", "none", "grave"),
     ):
         rule = tl.LintRule("wrong", "gives another column", lambda _view, one=suspect: [one])
-        with pytest.raises(tl.InvalidInputError, match="the lint rule 'wrong' failed: .* it gave"):
+        with pytest.raises(tl.InvalidInputError, match=r"the lint rule 'wrong' failed: .* it gave"):
             made({"x": [1.0, 2.0]}, {"x": "float64"}).lint([rule])
 
 
