@@ -168,7 +168,11 @@ def _tried(outcome: MergeOutcome, draft: Draft, packs: PackReader) -> MergeOutco
         return outcome
     scratch = ScratchPages(PackStage(packs.store).txid)
     packs.attach(scratch)
-    state = runtime.run(draft.build(scratch))
+
+    async def built() -> State | None:
+        return await draft.build(scratch)
+
+    state = runtime.run(built())
     assert state is not None, "a merge has a result"
     try:
         draft.verify(state)
