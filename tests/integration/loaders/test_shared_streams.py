@@ -150,7 +150,8 @@ def test_other_scopes_do_not_share(served: Served, local: list[np.ndarray]) -> N
     assert served.streams.made > len(local)
 
 
-def test_clients_killed_and_suspended_hold_up_nobody(
+@pytest.mark.slow
+def test_clients_killed_and_suspended_hold_up_no_other(
     served: Served, local: list[np.ndarray]
 ) -> None:
     script = (
