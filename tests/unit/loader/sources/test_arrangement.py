@@ -243,7 +243,7 @@ def test_columns_of_a_query_are_taken_too(dataset):
         ({"weights": {"label": "even"}}, "weights by class have"),
         ({"weights": {}}, "weights by class have"),
         ({"weights": 3}, "the name of a column"),
-        ({"weights": lambda place: 1.0}, "tl.mix"),
+        ({"weights": lambda place: 1.0}, "returned 1.0 at place 0"),
         ({"weights": "w", "group": "episode"}, "give one of them"),
         ({"group": 3}, "group is the name of a column"),
         ({"group": "episode", "shuffle": "window"}, "shuffle='window' reads adjacent rows"),
