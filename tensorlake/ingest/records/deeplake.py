@@ -3,6 +3,7 @@
 image, video, audio         files as they are stored; arrays become PNG
 class_label, bbox           ClassLabel, BBox in the format that ``coords`` has
 text, json, list, tag       Text, Json
+polygon, nifti              Polygon, Nifti
 embedding, generic, …       arrays of their dtype, numbers where each is one
 """
 
@@ -32,6 +33,8 @@ from tensorlake.types import (
     Embedding,
     Image,
     Json,
+    Nifti,
+    Polygon,
     SampleType,
     SegmentMask,
     Text,
@@ -87,7 +90,7 @@ def deeplake(
 
     The newest commit of a branch is read, with the rows written since. Images, videos and audio
     stay as they are stored. Tensors of links, of tiles, of chunks that are compressed as one image,
-    and of the htypes polygon, mesh, dicom and nifti are refused by name.
+    and of the htypes mesh and dicom are refused by name.
 
     Args:
         src: The folder, by path or URL.
@@ -219,6 +222,8 @@ def _column(tensor: DeepLakeTensor) -> _Column:
         if htype.startswith("image"):
             return _of(tensor, Image(codec, nullable=has_none), content_of_file)
         return _of(tensor, SegmentMask(_names(tensor), nullable=has_none), content_of_file)
+    if compression in {"nii", "nii.gz"} and htype == "nifti":
+        return _of(tensor, Nifti(nullable=has_none), content_of_file)
     if compression not in {None, "lz4"}:
         raise _refused(tensor, f"its samples are {compression} of the htype {htype!r}")
 
@@ -237,6 +242,8 @@ def _column(tensor: DeepLakeTensor) -> _Column:
     def array_or_none(sample: Sample) -> np.ndarray | None:
         return array(sample) if 0 not in sample[1] else None
 
+    if htype == "polygon" and dtype == np.float32 and meta["max_shape"][2:] in ([0], [2]):
+        return _of(tensor, Polygon(), lambda sample: polygons(content(sample)))
     if htype == "class_label" and dtype.kind in "iu" and _names(tensor):
         is_single = meta["min_shape"] == meta["max_shape"] == [1]
         kind = ClassLabel(_names(tensor), multi=not is_single)
@@ -279,6 +286,21 @@ def _value(column: _Column, row: Any, at: int) -> Any:
         name = column.tensor.name
         message = f"row {at} of {name!r} is damaged: {error}"
         raise InvalidInputError(message, tensor=name, row=at) from error
+
+
+def polygons(content: bytes) -> list[np.ndarray]:
+    """Return the polygons of a sample: their number u16 · points of each u16 · points, 2 × float32.
+
+    Raises:
+        ValueError: It is cut off.
+    """
+    if not content:
+        return []
+    counts = np.frombuffer(content, "<u2", int.from_bytes(content[:2], "little"), 2)
+    points = np.frombuffer(content, "<f4", offset=2 + counts.nbytes).reshape(-1, 2)
+    if counts.sum() != len(points):
+        raise ValueError(f"it has {len(points)} points, not {counts.sum()}")
+    return np.split(points, np.cumsum(counts)[:-1])
 
 
 def _codes(tensor: DeepLakeTensor, dtype: np.dtype) -> np.dtype | None:

@@ -231,3 +231,17 @@ def test_a_sample_that_is_none_is_null_and_masks_may_be_of_uint32(renamed: Path)
     assert [row["im"] is None for row in ds] == [False, False, True, False]
     assert [row["raw"] is None for row in ds] == [False, True, False, False]
     assert [row["sg"].max() for row in ds] == [0, 70_000, 140_000, 210_000]
+
+
+def test_polygons_and_volumes_are_read(renamed: Path) -> None:
+    ds = tl.ingest.deeplake(renamed / "poly", "memory://deeplake-polygons")
+    packed = tl.ingest.deeplake(renamed / "polylz", "memory://deeplake-polygons-lz4")
+    volumes = tl.ingest.deeplake(renamed / "nii", "memory://deeplake-nifti")
+
+    triangle, square = [[0, 0], [1, 0], [1, 1]], [[2, 2], [3, 2], [3, 3], [2, 3]]
+    for rows in (ds, packed):
+        assert [np.asarray(one).tolist() for one in rows[0]["p"]] == [triangle, square]
+        assert [np.asarray(one).tolist() for one in rows[1]["p"]] == [[[5, 5], [6, 5], [6, 6]]]
+    assert len(ds[2]["p"]) == 0
+    voxels = np.asarray(volumes[0]["n"])
+    assert sorted(voxels.reshape(-1).tolist()) == [*range(4 * 5 * 6)]
