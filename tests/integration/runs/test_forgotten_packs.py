@@ -110,3 +110,25 @@ def test_a_name_with_a_quote_is_taken_out_of_queries_and_keys(tmp_path):
     assert report.redacted == ("first",)
     assert ds.runs["first"].config == {"weights": {"***": 0, "other": 1}}
     assert found_in(f"{ds.url}/runs", b"Neill") == []
+
+
+def test_runs_of_rows_in_another_order_than_their_ids_have_holes_at_their_places(tmp_path):
+    ds = tl.create(tmp_path / "lake.tl", {"name": "str", "x": "int64"}, grace="1min")
+    ds.extend({"name": [f"person {x}" for x in range(ROWS)], "x": np.arange(ROWS)})
+    ds.commit("rows")
+    ds.optimize(order_by="x DESC")
+    with ds.run("first") as run:
+        given = [batch["x"].tolist() for batch in run.loader(batch_size=5, shuffle=True, seed=1)]
+
+    ds.query("WHERE x % 2 = 1 ORDER BY name").save("odd")
+    listed = ds.views["odd"]["x"][:].tolist()
+
+    ds.forget("x IN (3, 11, 25)")
+
+    assert ds.views["odd.forgotten"]["x"][:].tolist() == [x for x in listed if x not in (3, 11, 25)]
+
+    for step, seen in enumerate(given):
+        batch = ds.runs["first"].batch(step)
+        expected = [0 if x in (3, 11, 25) else x for x in seen]
+        assert batch["x"].tolist() == expected
+        assert batch["_valid"].tolist() == [x not in (3, 11, 25) for x in seen]
