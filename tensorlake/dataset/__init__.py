@@ -44,6 +44,7 @@ from tensorlake.dataset.history.merge import (
 from tensorlake.dataset.history.merge import merge as merge_decided
 from tensorlake.dataset.maintenance.check import check_url
 from tensorlake.dataset.maintenance.copy import copy
+from tensorlake.dataset.maintenance.fork import own_nbytes
 from tensorlake.dataset.quality.duplicates import duplicates_of
 from tensorlake.dataset.quality.label_issues import label_issues_of
 from tensorlake.dataset.query.predicate import Predicate
@@ -204,6 +205,7 @@ __all__ = [
     "next_row_ids",
     "note_condition",
     "open_dataset",
+    "own_nbytes",
     "pixel_sample",
     "query_inside",
     "replay_inside",

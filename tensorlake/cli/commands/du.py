@@ -15,6 +15,7 @@ from tensorlake.cli.lake import All, LakeRun
 from tensorlake.cli.options import AsJson, At, Url
 from tensorlake.cli.output import print_json, print_table
 from tensorlake.cli.terms import Terms
+from tensorlake.dataset import own_nbytes, session_of
 from tensorlake.quantities import human_nbytes
 
 __all__ = ["du"]
@@ -57,6 +58,8 @@ def du(
 ) -> None:
     """Show the size of each tensor, and of the version of each branch and tag.
 
+    Sizes of a fork count the chunks in its base, too; the bytes of its own packs follow.
+
     With --all, show the size of each dataset of a lake at main's newest version.
 
     Example: tensorlake du pets.tl --unreferenced
@@ -73,6 +76,9 @@ def du(
         ]
         parts += [Sized("branch", name, _nbytes_at(ds, name)) for name in ds.branches]
         parts += [Sized("tag", name, _nbytes_at(ds, name)) for name in ds.tags]
+        own = own_nbytes(session_of(ds))
+        if own is not None:
+            parts.append(Sized("store", "own packs, without the base's", own))
         if unreferenced:
             found = ds.gc(dry_run=True)
             stored = found.kept_nbytes + found.deleted_nbytes

@@ -19,9 +19,9 @@ from tensorlake.errors import (
 )
 from tensorlake.quantities import human_nbytes, plural
 from tensorlake.storage import LinkStore, is_lake_url, open_store, place_text, runtime
-from tensorlake.versions import absorb_bases, fork_dataset, warn_untagged
+from tensorlake.versions import absorb_bases, fork_dataset, sizes_of, warn_untagged
 
-__all__ = ["absorb", "make_fork"]
+__all__ = ["absorb", "make_fork", "own_nbytes"]
 
 
 def make_fork(
@@ -78,6 +78,13 @@ def absorb(session: Session, *, progress: bool | None = None) -> int:
             bar.finish(f"{plural(copied.copied, 'pack')}, {human_nbytes(copied.nbytes)}")
         session.refresh()
     return copied.copied
+
+
+def own_nbytes(session: Session) -> int | None:
+    """Return the bytes of the packs in a fork's own store; None if the version has no base."""
+    if not session.head.bases:
+        return None
+    return sum(runtime.run(sizes_of(session.store)).values())
 
 
 def _advance(bar: Progress, before: list[int], done: int, _total: int) -> None:

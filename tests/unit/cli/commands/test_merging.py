@@ -145,3 +145,20 @@ def test_a_fork_pulls_its_base(run, pets, tmp_path):
     assert "nothing to merge" in again.out
     with tl.open(fork) as ds:
         assert ds["score"][0] == 77
+
+
+def test_the_size_of_a_fork_is_told_with_and_without_its_base(run, pets, tmp_path):
+    fork = str(tmp_path / "fork.tl")
+    run("fork", pets, fork)
+
+    sizes = {
+        one["kind"]: one["nbytes"] for one in json.loads(run("du", fork, "--json").out)["parts"]
+    }
+    of_base = {one["kind"] for one in json.loads(run("du", pets, "--json").out)["parts"]}
+
+    assert sizes["branch"] > sizes["store"] == 0
+    assert "store" not in of_base
+    with tl.open(fork) as ds:
+        ds["score"][0] = 0.5
+        ds.commit("own")
+    assert "own packs, without the base's" in run("du", fork).out
