@@ -131,7 +131,8 @@ function plainRenderer(canvas: HTMLCanvasElement, context: CanvasRenderingContex
       const target = new Uint32Array(image.data.buffer);
       target.fill(0);
       const ratio = width / area.width;
-      const side = Math.max(1, Math.round(size * ratio * 0.9)); // of a square as large as the disk
+      const side = Math.max(1, Math.round(size * ratio)); // of a square without its corners
+      const cuts = Array.from({ length: side }, (_, y) => Math.max(0, Math.round(side / 4) - Math.min(y, side - 1 - y)));
       for (const isFull of [false, true]) {
         for (let start = 0; start < colors.length; start += PART) {
           const stop = Math.min(colors.length, start + PART);
@@ -141,8 +142,9 @@ function plainRenderer(canvas: HTMLCanvasElement, context: CanvasRenderingContex
             const left = Math.round(((xy[2 * i] ?? 0) * fit.scale + fit.x) * ratio - side / 2);
             const top = Math.round(((xy[2 * i + 1] ?? 0) * fit.scale + fit.y) * ratio - side / 2);
             if (left < 0 || top < 0 || left + side > width || top + side > height) continue;
-            for (let line = top * width + left; line < (top + side) * width + left; line += width) {
-              for (let pixel = line; pixel < line + side; pixel += 1) target[pixel] = color;
+            for (let y = 0; y < side; y += 1) {
+              const [line, cut] = [(top + y) * width + left, side > 3 ? (cuts[y] ?? 0) : 0];
+              for (let pixel = line + cut; pixel < line + side - cut; pixel += 1) target[pixel] = color;
             }
           }
           yield;
