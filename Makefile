@@ -27,7 +27,7 @@ EXTRAS_openapi := openapi-python-client fastapi uvicorn[standard] prometheus-cli
 EXTRAS_flwr := flwr
 EXTRAS_media := pillow imagecodecs
 EXTRAS_graphs := torch_geometric pymetis scipy
-EXTRAS_lerobot := torchvision torchcodec datasets huggingface-hub av jsonlines draccus termcolor einops deepdiff imageio pandas pillow imagecodecs
+EXTRAS_lerobot := torchvision torchcodec datasets huggingface-hub av jsonlines draccus termcolor einops deepdiff imageio pandas accelerate pillow imagecodecs
 EXTRAS_trainers := lightning transformers accelerate
 EXTRAS_vision := torchvision albumentations pillow imagecodecs
 EXTRAS_croissant := mlcroissant pillow imagecodecs
@@ -125,7 +125,8 @@ test-extras:
 	@echo "make: there is no group '$(GROUP)'; there are: $(EXTRAS)" >&2; exit 1
 else
 test-extras: .venv-extras-$(GROUP)/.ok
-	EXTRAS_GROUP=$(GROUP) .venv-extras-$(GROUP)/bin/python -m pytest -m extras tests/extras/$(GROUP) $(ARGS)
+	EXTRAS_GROUP=$(GROUP) $(if $(wildcard tests/extras/$(GROUP)/ffmpeg.py),LD_LIBRARY_PATH="$$(.venv-extras-$(GROUP)/bin/python tests/extras/$(GROUP)/ffmpeg.py)") \
+	  .venv-extras-$(GROUP)/bin/python -m pytest -m extras tests/extras/$(GROUP) $(ARGS)
 endif
 
 # A group's packages may need other versions of ours than make setup installs: each has an environment, torch first, and kept.
