@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 
 import numpy as np
 import pytest
@@ -116,3 +117,14 @@ def test_a_run_knows_the_rows_of_its_steps(numbers, number):
 @pytest.mark.parametrize("number", range(CASES, SOAK_CASES))
 def test_a_run_knows_the_rows_of_its_steps_in_many_cases(numbers, number):
     run_case(numbers, number)
+
+
+def test_the_time_between_batches_is_that_of_the_step_before(numbers):
+    with numbers.run("timed") as run:
+        for number, _ in enumerate(run.loader(batch_size=20)):
+            time.sleep(0.05 if number == 1 else 0)
+
+    taken = numbers.runs["timed"].steps.column("compute_s").to_pylist()
+
+    assert len(taken) == 4
+    assert taken[1] >= 0.05
