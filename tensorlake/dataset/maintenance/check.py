@@ -204,8 +204,9 @@ def check_store(
         checked: Checked = runtime.run(
             check_dataset(store, full=full, may_write=may_write, progress=advance)
         )
-    findings, samples = [*checked.findings, *_misfits(store)], 0
+    findings, samples = [*checked.findings], 0
     if full:
+        findings += _misfits(store)
         findings += _uneven_rows(store)
         findings += damaged_runs(store)
     if decode:

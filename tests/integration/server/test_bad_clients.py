@@ -486,10 +486,10 @@ def test_a_login_is_short_and_nothing_of_a_long_one_is_held(server: Server) -> N
     stated.sendall(server.headers(line, Content_Length="1000000") + b"{")
     chunked = server.connect()
     chunked.sendall(
-        server.headers(line, Transfer_Encoding="chunked") + b"2000\r\n" + b" " * 0x2000 + b"\r\n"
+        server.headers(line, Transfer_Encoding="chunked") + b"5000\r\n" + b" " * 0x5000 + b"\r\n"
     )
 
     for connection in (stated, chunked):
         said = answer_of(connection)
         assert said.startswith(b"HTTP/1.1 413 ")
-        assert "4,096" in problem_in(said)["detail"]
+        assert "16,384" in problem_in(said)["detail"]

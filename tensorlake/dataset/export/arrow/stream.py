@@ -121,13 +121,16 @@ def check_in_memory(view: RowSet, columns: Sequence[str], *, call: str) -> None:
 def check_lists(view: RowSet, columns: Sequence[str]) -> None:
     """Refuse arrays whose shape lists in a file would lose: (0, 5) would come back as (0, 0).
 
+    Instance masks without objects have the size of their image, if that is a column, too.
+
     Raises:
         UnsupportedFeatureError: It names the first row.
     """
     selection, reader = view.selection, view.reader()
     physical = selection.physical(selection.all_positions())
     for name, one in view.schema.items():
-        has_lengths = untiled(one).layout == "ragged" or isinstance(one, InstanceMask)
+        is_sized = isinstance(one, InstanceMask) and one.of not in columns
+        has_lengths = untiled(one).layout == "ragged" or is_sized
         if name not in columns or not has_lengths or None not in one.shape[1:]:
             continue
         shapes = reader.shapes(name, physical)

@@ -88,6 +88,11 @@ def assert_same_masks(ds, again):
 
 
 def test_masks_of_tables_are_the_same_tensor_again(ds, tmp_path):
+    for export in (ds.to_parquet, ds.to_jsonl):
+        with pytest.raises(tl.UnsupportedFeatureError, match=r"row 1 of 'mask'.*\(0, 4, 5\)"):
+            export(tmp_path / "masks")
+    ds["mask"][1] = np.zeros((0, 0, 0), np.bool_)  # of no size, which a list has
+    ds.commit("a mask without a size")
     ds.to_parquet(tmp_path / "masks.parquet")
     ds.to_jsonl(tmp_path / "masks.jsonl")
 
@@ -98,6 +103,21 @@ def test_masks_of_tables_are_the_same_tensor_again(ds, tmp_path):
     assert_same_masks(
         ds, tl.ingest.jsonl(tmp_path / "masks.jsonl", f"{ds.url}-jsonl", schema=schema)
     )
+
+
+def test_a_mask_without_objects_is_exported_with_its_image(tmp_path):
+    schema = {"image": tl.Image("png"), "mask": tl.InstanceMask(of="image")}
+    with tl.create(f"memory://masks-{tmp_path.name}", schema) as ds:
+        ds.append({"image": np.zeros((4, 5, 3), np.uint8), "mask": np.zeros((0, 4, 5), np.bool_)})
+        ds.commit("nothing on it")
+
+        ds.to_parquet(tmp_path / "both.parquet")
+        with pytest.raises(tl.UnsupportedFeatureError, match="row 0 of 'mask'"):
+            ds.to_parquet(tmp_path / "mask.parquet", columns=["mask"])
+
+    again = tl.ingest.parquet(tmp_path / "both.parquet", f"{ds.url}-again")
+    assert again["image"][0].shape == (4, 5, 3)
+    assert len(again["mask"][0]) == 0
 
 
 def test_columns_of_a_parquet_file_are_compressed_unless_they_are_media(tmp_path):
