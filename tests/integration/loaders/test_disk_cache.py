@@ -153,7 +153,7 @@ def test_a_full_disk_stops_the_filling_and_not_the_epoch(
     found, err = finish(start(server, tmp_path, columns=["x"], shuffle=True, file_nbytes=200_000))
 
     assert found[:2] == [ROWS, expected]
-    assert err.count("on a full disk") == 1
+    assert err.count("must not have files") == 1
 
 
 @pytest.mark.parametrize(
