@@ -36,6 +36,8 @@ PLAN: dict[str, Any] = {
     "seed": 3,
     "decode": {"image": tl.decode.RandomResizedCrop(16, 16)},
 }
+# Batches of 1.5 MiB: an epoch is more than sockets and a client hold, so that it waits for readers.
+LARGE = PLAN | {"decode": {"image": tl.decode.RandomResizedCrop(512, 512)}}
 
 
 class Served:
@@ -94,37 +96,46 @@ def equal(one: list[np.ndarray], other: list[np.ndarray]) -> bool:
     return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
 
-def test_three_clients_at_once_cost_one_decode(served: Served, local: list[np.ndarray]) -> None:
-    ready = threading.Barrier(3)
+@pytest.fixture(scope="module")
+def large(server: Served) -> list[np.ndarray]:
+    with tl.open(str(server.root / "lake/pets")).loader(**LARGE) as loader:
+        return [batch["image"] for batch in loader]
+
+
+def test_three_clients_at_once_cost_one_decode(served: Served, large: list[np.ndarray]) -> None:
+    have_begun = threading.Barrier(3)
 
     def read(_: int) -> list[np.ndarray]:
-        ready.wait(60)
-        return served.epoch()
+        with served.open().loader(**LARGE, decode_on="server", prefetch=1) as loader:
+            batches = iter(loader)
+            first = next(batches)["image"]
+            have_begun.wait(60)
+            return [first, *(batch["image"] for batch in batches)]
 
     with ThreadPoolExecutor(3) as pool:
         epochs = list(pool.map(read, range(3)))
 
-    assert all(equal(one, local) for one in epochs)
-    assert served.streams.made == len(local)
-    assert served.streams.sent == 3 * len(local)
+    assert all(equal(one, large) for one in epochs)
+    assert served.streams.made == len(large)
+    assert served.streams.sent == 3 * len(large)
 
 
 def test_a_client_that_resumes_a_few_batches_behind_joins(
-    served: Served, local: list[np.ndarray]
+    served: Served, large: list[np.ndarray]
 ) -> None:
-    with served.open().loader(**PLAN, decode_on="server", prefetch=1) as first:
+    with served.open().loader(**LARGE, decode_on="server", prefetch=1) as first:
         ahead = iter(first)
         batches = [next(ahead)["image"] for _ in range(5)]
         state = first.state_dict()
         batches += [next(ahead)["image"] for _ in range(3)]
-        with served.open().loader(**PLAN, decode_on="server", prefetch=1) as second:
+        with served.open().loader(**LARGE, decode_on="server", prefetch=1) as second:
             second.load_state_dict(state)
             resumed = [batch["image"] for batch in second]
         batches += [batch["image"] for batch in ahead]
 
-    assert equal(batches, local)
-    assert equal(resumed, local[5:])
-    assert served.streams.made == len(local)
+    assert equal(batches, large)
+    assert equal(resumed, large[5:])
+    assert served.streams.made == len(large)
 
 
 @pytest.mark.parametrize("given", [{"seed": 4}, {"batch_size": 3}, {"rank": 0, "world_size": 2}])
