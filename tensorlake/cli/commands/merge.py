@@ -1,6 +1,6 @@
 """``tensorlake merge URL NAME``: merge a branch into another, row by row."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -10,7 +10,7 @@ from tensorlake.cli.output import print_json
 from tensorlake.cli.terms import Terms
 from tensorlake.dataset import MergeReport
 
-__all__ = ["merge", "print_merge"]
+__all__ = ["merge", "on_conflict_of", "print_merge"]
 
 
 def merge(
@@ -46,12 +46,17 @@ def merge(
 
     Example: tensorlake merge pets.tl fix-labels --dry-run
     """
-    if ours and theirs:
-        wrong_usage("--ours and --theirs exclude each other")
-    how = "ours" if ours else "theirs" if theirs else "error"
+    how = on_conflict_of(ours=ours, theirs=theirs)
     with terms.open(url, at=at, read_only=False) as ds:
         report = ds.merge(name, on_conflict=how, tensors=parse_columns(tensors), dry_run=dry_run)
     print_merge(report, as_json=as_json)
+
+
+def on_conflict_of(*, ours: bool, theirs: bool) -> Literal["ours", "theirs", "error"]:
+    """Return how conflicts are resolved; exit where both flags are given."""
+    if ours and theirs:
+        wrong_usage("--ours and --theirs exclude each other")
+    return "ours" if ours else "theirs" if theirs else "error"
 
 
 def print_merge(report: MergeReport, *, as_json: bool) -> None:

@@ -4,8 +4,7 @@ from typing import Annotated
 
 import typer
 
-from tensorlake.cli.commands.merge import print_merge
-from tensorlake.cli.exits import wrong_usage
+from tensorlake.cli.commands.merge import on_conflict_of, print_merge
 from tensorlake.cli.options import AsJson, Url
 from tensorlake.cli.terms import Terms
 
@@ -42,9 +41,7 @@ def pull(
 
     Example: tensorlake pull labels.tl --dry-run
     """
-    if ours and theirs:
-        wrong_usage("--ours and --theirs exclude each other")
-    how = "ours" if ours else "theirs" if theirs else "error"
+    how = on_conflict_of(ours=ours, theirs=theirs)
     with terms.open(url, at=at, read_only=False) as ds:
         report = ds.pull(version, on_conflict=how, dry_run=dry_run)
     print_merge(report, as_json=as_json)
