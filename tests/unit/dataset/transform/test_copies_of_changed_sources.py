@@ -8,22 +8,6 @@ import tensorlake as tl
 from tensorlake.errors import InvalidStateError
 
 
-@pytest.fixture
-def url(request):
-    return f"memory://{request.node.name}"
-
-
-@pytest.fixture
-def source(url):
-    ds = tl.create(
-        f"{url}-source",
-        {"x": "int64", "y": "int64", "label": tl.ClassLabel(["cat", "dog"], nullable=True)},
-    )
-    ds.extend({"x": [0, 1, 2, 3], "y": [0, 10, 20, 30], "label": ["cat", "dog", "cat", None]})
-    ds.commit("four")
-    return ds
-
-
 def doubled(x):
     return 2 * x
 
