@@ -136,7 +136,7 @@ def record(workspace: Workspace, *, how: str) -> Measurement:
         return env.action_space.sample()
 
     def run(steps: int, url: str, how: str) -> None:
-        if "recorded" in how.replace("not recorded", ""):
+        if how in (RECORDED, FAST_RECORDED, SLOW_RECORDED):
             tl.trajectories.record(env, url, policy, steps=steps).close()
             return
         observed, _ = env.reset(seed=SEED)

@@ -34,7 +34,7 @@ class Future:
         trace: Integer arrays, one for each coming batch. A sequence is read at once if
             ``lookahead`` is None.
         lookahead: Number of batches known beyond the next; None: until there are ``enough`` ids.
-        enough: Number of ids.
+        enough: Number of ids beyond the next batch, of which each batch counts its distinct ones.
         first_use: Receives ids that had no known use, with the places of their next.
         start: Place of the first id.
     """
@@ -53,7 +53,8 @@ class Future:
         self._lookahead = lookahead
         self._enough = enough
         self._first_use = first_use
-        self._stops: deque[int] = deque()  # the places behind each batch of the window
+        self._batches: deque[tuple[int, int]] = deque()  # of the window: place behind, distinct ids
+        self._distinct = 0  # the sum of these
         self._ids = np.zeros(FIRST_LENGTH, np.int64)
         self._following = np.zeros(FIRST_LENGTH, np.int64)
         self._offset = 0  # of the first id in these arrays
@@ -83,13 +84,13 @@ class Future:
 
     def look_beyond(self, count: int) -> None:
         """Read as far ahead of the next ``count`` ids as the arguments ask for."""
-        while self._stops and self._stops[0] <= self.start + count:
-            self._stops.popleft()
+        while self._batches and self._batches[0][0] <= self.start + count:
+            self._distinct -= self._batches.popleft()[1]
         while not self._has_ended:
             is_far = (
-                self._count >= count + self._enough
+                self._distinct >= self._enough
                 if self._lookahead is None
-                else len(self._stops) >= self._lookahead
+                else len(self._batches) >= self._lookahead
             )
             if is_far:
                 return
@@ -107,14 +108,15 @@ class Future:
         if part is None:
             self._has_ended = True
             return False
-        ids = checked_ids(part)
-        self._add(ids)
-        self._stops.append(self.start + self._count)
+        distinct = self._add(checked_ids(part))
+        self._batches.append((self.start + self._count, distinct))
+        self._distinct += distinct
         return True
 
-    def _add(self, ids: Ids) -> None:
+    def _add(self, ids: Ids) -> int:
+        """Append ids to the window, and return how many of them are distinct."""
         if not len(ids):
-            return
+            return 0
         self._make_room(len(ids))
         self._last_places = grown(self._last_places, int(ids.max()) + 1, fill=-1)
         first, stop = self.start + self._count, self._offset + self._count
@@ -132,6 +134,7 @@ class Future:
         self._following[stop : stop + len(ids)] = following
         self._count += len(ids)
         self._first_use(unique[~is_linked], first + heads[~is_linked])
+        return len(unique)
 
     def _make_room(self, more: int) -> None:
         if self._offset + self._count + more <= len(self._ids):

@@ -32,7 +32,9 @@ Rows: TypeAlias = NDArray[Any]  # of the caller's dtype
 
 MAX_COUNT: Final = (1 << 32) - 1
 MAX_CAPACITY: Final = (1 << 31) - 1  # slots are 32-bit numbers
-AHEAD: Final = 4  # ids known ahead for each cached one; more of them hardly save fetches
+AHEAD: Final = (
+    4  # ids known ahead for each cached one; all of Zipf (1.05): a tenth fewer fetches
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,8 @@ class PlannedCache:
             sequence is read at once, an iterable as far ahead as ``lookahead``. Empty: the most
             frequent ids are kept.
         lookahead: Number of batches known beyond the one that is gathered. None: all of a
-            sequence; of an iterable, until they have four times as many ids as the cache.
+            sequence; of an iterable, until they have four times as many ids as the cache, each
+            counted once a batch.
         evicted: Receives the ids and rows, both arrays, that ``put`` changed and the cache no
             longer keeps.
 

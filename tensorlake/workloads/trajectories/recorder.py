@@ -227,7 +227,7 @@ class _Recorder:
             yield block
 
     def _drawn_seeds(self) -> Iterator[npt.NDArray[np.int64]]:
-        """Yield a seed for each environment, drawn many at a time: a call takes as long as a step."""
+        """Yield a seed for each environment; drawn many at a time, which costs less."""
         while True:
             yield from self.seeds.integers(SEEDS, size=(SEED_ROWS, self.count))
 

@@ -143,6 +143,20 @@ def test_a_known_window_fetches_less_than_the_least_recently_used():
     assert others / (cache.misses - at_half) >= 1.4
 
 
+def test_an_iterable_is_read_until_its_batches_have_four_distinct_ids_for_each_cached_one():
+    read = 0
+
+    def trace():
+        nonlocal read
+        for _ in range(100):
+            read += 1
+            yield np.repeat([1, 2, 3, 4], 25)
+
+    PlannedCache(10, trace()).gather(np.repeat([1, 2, 3, 4], 25), fetch)
+
+    assert read == 11
+
+
 @pytest.mark.parametrize("sees", ["nothing", "a few batches", "everything"])
 def test_epochs_in_full_order_hit_the_share_that_is_cached(sees: str):
     rng = np.random.default_rng(3)
