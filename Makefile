@@ -27,7 +27,7 @@ EXTRAS_openapi := openapi-python-client fastapi uvicorn[standard] prometheus-cli
 EXTRAS_flwr := flwr
 EXTRAS_media := pillow imagecodecs
 EXTRAS_graphs := torch_geometric pymetis scipy
-EXTRAS_lerobot := torchvision torchcodec datasets huggingface-hub av jsonlines draccus termcolor einops deepdiff imageio pandas accelerate pillow imagecodecs
+EXTRAS_lerobot := torchvision torchcodec datasets huggingface-hub av jsonlines draccus termcolor einops deepdiff imageio pandas accelerate diffusers gymnasium pyserial pillow imagecodecs
 EXTRAS_trainers := lightning transformers accelerate
 EXTRAS_vision := torchvision albumentations pillow imagecodecs
 EXTRAS_croissant := mlcroissant pillow imagecodecs
@@ -35,12 +35,13 @@ EXTRAS_notebook := anywidget
 EXTRAS_mcp := mcp pillow imagecodecs
 EXTRAS_onnx := onnxruntime onnx pillow imagecodecs
 EXTRAS_trajectories := gymnasium envpool minari[hdf5,create] pillow imagecodecs
-EXTRAS_formats := h5py mosaicml-streaming litdata pylance pillow imagecodecs
+EXTRAS_formats := h5py mosaicml-streaming litdata pylance pypcd4 laspy lazrs trimesh pygltflib pillow imagecodecs
 TORCH_EXTRAS := torch ray graphs lerobot trainers vision formats
 
 # torchvision is built for one release of torch and one kind of it: its groups have the pair that PyPI has.
 TORCH_vision ?= torch==2.14.1
 TORCH_lerobot ?= torch==2.14.1
+TORCH_formats ?= torch==2.14.1
 
 # Packages whose requirements do not resolve beside this torch are installed without them: the group has what they import.
 ALONE_lerobot := lerobot

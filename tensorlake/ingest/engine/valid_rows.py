@@ -56,11 +56,14 @@ def stage_valid(
     items = source.items[loaded.items.start : loaded.items.stop]
     if loaded.error is not None:
         return [_refused(source.name(items[0]), loaded.error, {})], 0
-    schema, num_staged, first = dataset.schema, 0, loaded.items.start
+    session = session_of(dataset)
+    # Not that of a snapshot, which would make a chunk of the rows that wait for more
+    schema = (session.transaction or session.committed).schema
+    num_staged, first = 0, loaded.items.start
     columns = {
         tensor: values
         for tensor, values in loaded.columns.items()
-        if tensor in schema or tensor not in source.optional
+        if tensor in schema.by_name or tensor not in source.optional
     }
     refused: dict[int, Refused] = {}
     waiting = [(0, _num_rows(columns))]  # runs of rows, the next one last

@@ -13,6 +13,7 @@ import pytest
 import simplejpeg
 
 import tensorlake as tl
+from tensorlake.dataset import session_of
 from tensorlake.ingest.engine.files import FileReader
 
 DATA = Path(__file__).parents[4] / "examples" / "data"
@@ -301,3 +302,13 @@ def test_ingestion_that_was_killed_while_it_made_the_dataset_is_completed(folder
     ds = tl.ingest.images(folder, tmp_path / "t.tl")
 
     assert (len(ds), ds.version) == (4, "main@1")
+
+
+def test_pieces_of_a_source_fill_chunks_together():
+    rows = 3_000  # 24 MB: three pieces
+    arrays = {"x": np.zeros((rows, 8_192), np.uint8), "label": np.arange(rows)}
+
+    ds = tl.ingest.numpy(arrays, "memory://pieces-fill-chunks")
+
+    snapshot = session_of(ds).committed
+    assert len(snapshot.extents(snapshot.spec("label").id)) == 1

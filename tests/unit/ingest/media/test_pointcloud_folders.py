@@ -51,16 +51,46 @@ def test_the_same_call_again_adds_what_is_new(folder):
     assert (len(first), len(again), again.ingest_report.added) == (4, 5, 1)
 
 
-def test_files_without_a_header_need_the_type(tmp_path):
-    table = np.random.default_rng(0).normal(size=(50, 4)).astype("<f4")
-    (tmp_path / "000.bin").write_bytes(table.tobytes())
-    kitti = tl.PointCloud(("x", "y", "z", "intensity"), raw="float32")
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("000.bin", ("x", "y", "z", "intensity")),
+        ("LIDAR_TOP__1.pcd.bin", ("x", "y", "z", "intensity", "ring")),
+    ],
+)
+def test_files_without_a_header_have_the_layout_of_their_names(tmp_path, name, fields):
+    table = np.random.default_rng(0).normal(size=(50, len(fields))).astype("<f4")
+    (tmp_path / name).write_bytes(table.tobytes())
 
-    ds = tl.ingest.pointcloud(tmp_path, "memory://kitti", schema={"points": kitti})
+    ds = tl.ingest.pointcloud(tmp_path, f"memory://points-{name}")
+
+    assert ds["points"][0].dtype.names == fields
+    assert as_set(np.asarray(ds["points"][0])) == as_set(table)
+
+
+def test_files_without_a_header_may_have_another_type(tmp_path):
+    table = np.random.default_rng(0).normal(size=(50, 3))
+    (tmp_path / "000.bin").write_bytes(table.tobytes())
+    declared = tl.PointCloud(("x", "y", "z"), raw="float64")
+
+    ds = tl.ingest.pointcloud(tmp_path, "memory://points-raw", schema={"points": declared})
 
     assert as_set(np.asarray(ds["points"][0])) == as_set(table)
-    with pytest.raises(InvalidInputError, match="no point clouds in"):
-        tl.ingest.pointcloud(tmp_path, "memory://kitti-untyped")
+
+
+def test_a_file_that_is_not_whole_records_is_named(tmp_path):
+    (tmp_path / "000.bin").write_bytes(bytes(1_204))
+
+    with pytest.raises(InvalidInputError, match=r"000\.bin.*1,204 bytes are not records of 16"):
+        tl.ingest.pointcloud(tmp_path, "memory://points-cut-record")
+
+
+def test_a_file_without_a_header_beside_others_is_named(folder):
+    (folder / "e.bin").write_bytes(bytes(160))
+
+    with pytest.raises(InvalidInputError, match=r"e\.bin.*\n.*raw="):
+        tl.ingest.pointcloud(folder, "memory://points-beside")
+    assert len(tl.ingest.pointcloud(folder, "memory://points-skip", on_error="skip")) == 4
 
 
 def test_a_cut_file_is_named_and_may_be_left_out(folder):
