@@ -345,6 +345,7 @@ BENCHMARKS = (
             Limit("delete 1%, commit", "GETs in a row, after", at_most=5),
             Limit("find 100 stale rows", "requests, labels", at_most=20),
             Limit("find 100 stale rows", "requests, samples in sequence", at_most=20),
+            Limit("find 100 stale rows", "requests, samples", at_most=20),
         ),
     ),
 )

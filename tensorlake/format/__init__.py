@@ -37,6 +37,7 @@ from tensorlake.format.chunk.units import (
     unit_starts,
     usual_units,
 )
+from tensorlake.format.comparison import Comparison, is_one_tree
 from tensorlake.format.coverage import (
     Coverage,
     Reads,
@@ -46,6 +47,7 @@ from tensorlake.format.coverage import (
     edits_between,
     restated,
     rewritten_rows,
+    same_cells,
     same_extents,
     unchanged_rows,
     with_cells,
@@ -214,6 +216,7 @@ __all__ = [
     "ChunkLayout",
     "Codec",
     "ColumnGroup",
+    "Comparison",
     "Compute",
     "Constraint",
     "Coverage",
@@ -296,6 +299,7 @@ __all__ = [
     "head_path",
     "header_rows",
     "header_units",
+    "is_one_tree",
     "is_raw",
     "is_txid",
     "likeness",
@@ -318,6 +322,7 @@ __all__ = [
     "rows_in_units",
     "rows_of",
     "rows_per_unit",
+    "same_cells",
     "same_extents",
     "seal",
     "sealed_digest",

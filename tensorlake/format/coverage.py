@@ -10,7 +10,8 @@ since change no stored cell, so only as many as there were count.
 
 So whatever happened in between (updates, merges, restores, writers that know nothing of it), a row
 is covered only if nothing of its cell has changed. The pages of a state are kept, the chunks that
-it names are not: pages alone are compared. Operations that move cells without changing values
+it names are not: pages alone are compared, and not even these where a writer has noted what differs
+(``comparison.py``). Operations that move cells without changing values
 (``optimize``) restate each state on their new tree.
 """
 
@@ -26,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.format.chunk.header import ChunkKind
+from tensorlake.format.comparison import Comparison, is_one_tree
 from tensorlake.format.index.extents import NO_PACK, Extents
 from tensorlake.format.spec.canonical_json import canonical_bytes
 from tensorlake.format.spec.integrity import damaged
@@ -49,6 +51,7 @@ __all__ = [
     "edits_between",
     "restated",
     "rewritten_rows",
+    "same_cells",
     "same_extents",
     "unchanged_rows",
     "with_cells",
@@ -124,16 +127,20 @@ class Coverage:
     Attributes:
         state: The tensor's index as it was; holes where nothing was derived.
         reads: How its cells were read.
+        compared: Which of its cells differ in a later index, if a writer noted it.
         unknown: Members of other versions, preserved.
     """
 
     state: Root[Extents]
     reads: Reads
+    compared: Comparison | None = None
     unknown: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form."""
         own = {"state": self.state.to_json(), "reads": self.reads.to_json()}
+        if self.compared is not None:
+            own["compared"] = self.compared.to_json()
         return {**self.unknown, **own}
 
     @classmethod
@@ -146,10 +153,12 @@ class Coverage:
         try:
             members = dict(cast("Mapping[str, Any]", value))
             reads = Reads.from_json(members.pop("reads"))
+            noted = members.pop("compared", None)
+            compared = None if noted is None else Comparison.from_json(noted)
             state = Root.from_json(members.pop("state"), Extents, where=f"{where}, its state")
         except _MALFORMED as error:
             raise damaged(where, f"it is not a coverage ({error!r:.300})") from error
-        return cls(state, reads, members)
+        return cls(state, reads, compared, members)
 
     async def rows(
         self, spec: Mapping[str, Any], now: Root[Extents], pages: PageSource | PageReader
@@ -166,7 +175,18 @@ class Coverage:
         """
         if not self.is_read_as(spec):
             return np.empty((0, 2), np.int64)
-        return await unchanged_rows(self.state, now, pages)
+        apart = self.known_apart(now)
+        if apart is None:
+            return await unchanged_rows(self.state, now, pages)
+        rows = min(self.state.rows, now.rows)
+        edges = np.minimum(np.concatenate(([0], apart.reshape(-1), [rows])), rows)
+        return _joined([edges.reshape(-1, 2)])
+
+    def known_apart(self, now: Root[Extents]) -> RowRanges | None:
+        """Return the rows that have another place in an index, where no page tells; else None."""
+        if self.compared is not None and self.compared.is_of(self.state, now):
+            return self.compared.apart
+        return np.empty((0, 2), np.int64) if is_one_tree(self.state, now) else None
 
     def is_read_as(self, spec: Mapping[str, Any]) -> bool:
         """Whether a tensor's stored cells are read as they were."""
@@ -192,6 +212,18 @@ async def unchanged_rows(
     found = await runtime.gather_bounded(reads, limit=RANGES_AT_ONCE)
     edges = np.concatenate(([0], apart.reshape(-1), [rows])).reshape(-1, 2)
     return _joined([edges, *found])
+
+
+async def same_cells(
+    one: Root[Extents], other: Root[Extents], rows: RowRanges, pages: PageSource | PageReader
+) -> RowRanges:
+    """Return those of some rows, sorted, that two trees have in one place."""
+    reader = as_page_reader(pages)
+    found: list[RowRanges] = []
+    for start, stop in _united(rows, min(one.rows, other.rows)).tolist():
+        sides = [await _extents(root, reader, start, stop) for root in (one, other)]
+        found.append(_common(start + same_extents(*sides), rows))
+    return _joined(found)
 
 
 async def rewritten_rows(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from tensorlake.errors import InvalidInputError
 from tensorlake.format import (
@@ -259,4 +259,10 @@ def _is_derived(group: ColumnGroup | None) -> bool:
 def _is_same(one: ColumnGroup | None, other: ColumnGroup | None) -> bool:
     if one is None or other is None:
         return one is other
-    return one is other or one.to_json() == other.to_json()
+    return one is other or _content(one) == _content(other)
+
+
+def _content(group: ColumnGroup) -> dict[str, Any]:
+    """Return the JSON of a group, without what a commit of other changes notes in it."""
+    covers = {id_: replace(one, compared=None) for id_, one in group.covers.items()}
+    return replace(group, covers=covers).to_json()

@@ -62,6 +62,7 @@ from tensorlake.versions.transaction.changeset import (
     fill_extents,
     with_ranges,
 )
+from tensorlake.versions.transaction.comparisons import with_comparisons
 from tensorlake.versions.transaction.conflicts import CellsDiffer, OnConflict, Rebasing
 from tensorlake.versions.transaction.delta import applied, net_of
 from tensorlake.versions.transaction.derived import with_made, with_rewritten
@@ -408,11 +409,11 @@ class Transaction:
         """Return the working state over published pages; new pages go to the stage."""
         staged = self._staged
         if self._scratch.is_empty and not self.stage.renames:
-            return await self._settled(staged.working)  # packs have the names that it cites
-        net = await net_of(staged, self._pages, self.stage)
-        return await applied(
-            net, staged.base_state, txid=self.txid, pages=self._pages, sink=self.stage
-        )
+            state = await self._settled(staged.working)  # packs have the names that it cites
+        else:
+            net, to = await net_of(staged, self._pages, self.stage), staged.base_state
+            state = await applied(net, to, txid=self.txid, pages=self._pages, sink=self.stage)
+        return await with_comparisons(staged, state, self._pages) if state.groups else state
 
     async def _settled(self, state: State) -> State:
         """Reduce the tails that grew to the size that a log entry has room for."""

@@ -14,6 +14,8 @@ import pytest
 
 import tensorlake as tl
 from benchmarks.first_batch import write_rows
+from benchmarks.harness.data import Workspace
+from benchmarks.scale import find_stale_rows
 from benchmarks.synthetic import (
     FULL,
     SAMPLE_NBYTES,
@@ -193,6 +195,17 @@ def test_an_update_of_a_row_reads_and_writes_its_own_path_only(lake):
     assert lake.store.bytes_written < 2 << 20
     assert handle["sample"][row] == b"another"
     assert open_on(lake.store)["sample"][row] == b"another"
+
+
+def test_stale_rows_in_many_leaves_are_found_without_reading_a_page(tmp_path):
+    found = find_stale_rows(Workspace(tmp_path, None, is_quick=True))
+
+    requests = {what: count for what, count in found.facts.items() if what.startswith("requests")}
+    assert requests == {
+        "requests, labels": 0,
+        "requests, samples in sequence": 0,
+        "requests, samples": 0,
+    }
 
 
 def test_a_merge_reads_the_paths_of_what_changed_and_no_index_whole(lake):

@@ -10,8 +10,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tensorlake.dataset import session_of
 from tensorlake.dataset.handles.dataset import Dataset
-from tensorlake.storage import MemoryStore
+from tensorlake.format import unchanged_rows
+from tensorlake.storage import MemoryStore, runtime
 from tests.support.examples import examples
 from tests.support.handles import create_on
 
@@ -164,8 +166,25 @@ class History:
             step: Callable[[int, int], None] = getattr(self, name)
             step(which, parity)
 
+    def noted(self) -> int:
+        """Compare what commits noted with the trees; return how many comparisons there are."""
+        snapshot = session_of(self.ds).committed
+        count = 0
+        for group in snapshot.state.groups.values():
+            for id_, one in group.covers.items():
+                now = snapshot.state.roots[id_]
+                if one.compared is not None and one.compared.is_of(one.state, now):
+                    pages, spec = snapshot.packs.pages, snapshot.schema.by_id(id_)
+                    read = one.is_read_as(spec.to_json())
+                    rows = runtime.run(one.rows(spec.to_json(), now, pages)) if read else None
+                    same = runtime.run(unchanged_rows(one.state, now, pages))
+                    assert rows is None or rows.tolist() == same.tolist()
+                    count += 1
+        return count
+
     def check(self) -> None:
         """Compare the rows that are fresh, and the values of all."""
+        self.noted()
         ds, rows = self.ds, self.model.rows
         uids = ds["uid"][:].tolist()
         assert sorted(uids) == sorted(rows)
@@ -243,7 +262,9 @@ def test_fresh_rows_are_those_whose_inputs_are_as_they_were(
     history.run(after, 0)
     history.check()
 
+    history.append(0, 0)
     history.ds.refresh_columns()
     history.ds.commit("all of it")
     assert len(history.ds.stale("y")) == len(history.ds.stale("z")) == 0
+    assert history.noted() == 5
     history.ds.close()

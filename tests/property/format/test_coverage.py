@@ -1,13 +1,20 @@
 """Coverage against brute force: each row of two trees compared by itself."""
 
+import json
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tensorlake.errors import CorruptionError
 from tensorlake.format import (
     ChunkKind,
+    Comparison,
+    Coverage,
     Extents,
     PackId,
+    Reads,
     Root,
     TreeLimits,
     edits_between,
@@ -181,3 +188,47 @@ def test_extents_are_compared_by_chunk_row_and_encoding():
     assert np.array_equal(
         wait(unchanged_rows(one.root, Root.of(window), one.pages)), np.empty((0, 2))
     )
+
+
+SPEC = {"type": {"kind": "int64"}, "fill": 0, "encodings": [{}]}
+
+
+def _noted(versions, apart):
+    """Return what covers the first tree, and notes rows that differ in a second one."""
+    state = versions.root
+    versions.append([("chunk", 3)])
+    compared = Comparison.of(state, versions.root, np.array(apart, np.int64).reshape(-1, 2))
+    return Coverage(state, Reads.of(SPEC), compared)
+
+
+def test_rows_that_a_writer_noted_are_those_of_the_trees_that_it_compared():
+    versions = Versions()
+    versions.append([("chunk", 10)])
+    covered = Coverage.from_json(
+        json.loads(json.dumps(_noted(versions, [[2, 3], [5, 7]]).to_json())), where="a group"
+    )
+
+    assert rows_of(wait(covered.rows(SPEC, versions.root, None))) == [0, 1, 3, 4, 7, 8, 9]
+
+    versions.append([("chunk", 1)])  # another tree: what was noted says nothing of it
+    assert rows_of(wait(covered.rows(SPEC, versions.root, versions.pages))) == list(range(10))
+
+
+def test_more_ranges_than_an_entry_has_room_for_are_not_noted():
+    versions = Versions()
+    versions.append([("chunk", 10)])
+    ranges = np.arange(0, 1028, 2).reshape(-1, 2)
+
+    assert Comparison.of(versions.root, versions.root, ranges[:256]) is not None
+    assert Comparison.of(versions.root, versions.root, ranges) is None
+
+
+@pytest.mark.parametrize("apart", [[1], [-1, 2], [1 << 62, 1 << 62], ["1", 2], {}, [True, 1]])
+def test_malformed_rows_of_a_comparison_are_damage(apart):
+    versions = Versions()
+    versions.append([("chunk", 10)])
+    value = _noted(versions, [[2, 3]]).to_json()
+    value["compared"]["apart"] = apart
+
+    with pytest.raises(CorruptionError, match="not a coverage"):
+        Coverage.from_json(value, where="a group")
