@@ -4,6 +4,8 @@
     pieces    rows of a chunk, and where in the array they go
     array     [5 … 63 of c0][c1, read or decompressed in place][3, 9, 40 of c2]
 
+All windows of a chunk that updates cut are one piece, so that it is looked up and decoded once.
+
 Beside the array there is at most one decoded chunk per thread, and none where all rows of a chunk
 go to one place: a raw chunk is read from its file into the array, a compressed one is decompressed
 into it. A chunk's bytes are verified before its rows become visible. The time goes into reading,
@@ -44,6 +46,10 @@ __all__ = ["FILLED_NBYTES_MIN", "Filling", "Piece", "is_filled", "pieces_of", "p
 Int64Array = npt.NDArray[np.int64]
 Rows = slice | Int64Array
 
+LONG_RUN = 8
+"""Windows of at least this many rows, on average, are copied one by one; of shorter ones each row
+by itself, and twice."""
+
 FILLED_NBYTES_MIN = 4 << 20
 """Smaller reads are joined from decoded chunks: starting threads would take longer."""
 
@@ -60,12 +66,28 @@ SHARES_OF_THREAD = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Windows:
+    """Several runs of rows, ascending: small beside the rows, which are named on demand."""
+
+    starts: Int64Array
+    counts: Int64Array
+
+    def __len__(self) -> int:
+        return int(self.counts.sum())
+
+    def indices(self) -> Int64Array:
+        """Return each row."""
+        before = np.cumsum(self.counts) - self.counts
+        return np.repeat(self.starts - before, self.counts) + np.arange(len(self))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Piece:
-    """Requested rows of one chunk, and their destination."""
+    """Requested rows of one chunk, and their destination; both are windows, or neither."""
 
     key: ChunkKey
-    rows: Rows  # counted inside the chunk
-    target: Rows  # rows of the array
+    rows: Rows | Windows  # counted inside the chunk
+    target: Rows | Windows  # rows of the array
 
     @property
     def count(self) -> int:
@@ -83,12 +105,23 @@ def is_filled(spec: TensorSpec, rows: int) -> bool:
 
 def pieces_of_runs(runs: Sequence[ChunkRun]) -> list[Piece]:
     """Plan the pieces of consecutive rows."""
+    by_chunk: dict[ChunkKey, list[int]] = {}
+    for at, run in enumerate(runs):
+        by_chunk.setdefault(run.chunk, []).append(at)
+    starts = np.array([run.start for run in runs])
+    counts = np.array([run.stop for run in runs]) - starts
+    targets = np.cumsum(counts) - counts
     pieces: list[Piece] = []
-    at = 0
-    for run in runs:
-        count = run.stop - run.start
-        pieces.append(Piece(run.chunk, slice(run.start, run.stop), slice(at, at + count)))
-        at += count
+    for key, places in by_chunk.items():
+        if len(places) > 1 and not key.is_fill:
+            own = counts[places]
+            rows, target = (Windows(one[places], own) for one in (starts, targets))
+            pieces.append(Piece(key, rows, target))
+            continue
+        for start, at, count in zip(
+            *(one[places].tolist() for one in (starts, targets, counts)), strict=True
+        ):
+            pieces.append(Piece(key, slice(start, start + count), slice(at, at + count)))
     return pieces
 
 
@@ -145,6 +178,7 @@ class Filling:
     def put(self, piece: Piece, column: Column) -> None:
         """Copy rows that were read in another way to their destination."""
         assert isinstance(column, UniformColumn), "samples of one shape have such columns"
+        assert not isinstance(piece.target, Windows), "they go by _put_windows"
         self._values[piece.target] = column.values
         self._note_valid(piece, column.valid)
 
@@ -186,13 +220,14 @@ class Filling:
         """Read all rows of a raw chunk from a local file into the array, if possible."""
         key = piece.key
         payload_nbytes = key.nbytes - key.header_nbytes
+        target = self._place_in_place(piece)
         if (
-            not self._is_as_stored(piece)
+            target is None
             or not self._layout.is_raw
             or payload_nbytes != piece.count * self._layout.row_nbytes
         ):
             return False
-        values = self._values[piece.target]
+        values = self._values[target]
         head = memoryview(bytearray(key.header_nbytes))
         pieces = [head, values.reshape(-1).view(np.uint8).data]
         if not self._packs.read_into(key.pack, key.offset, pieces):
@@ -206,9 +241,10 @@ class Filling:
 
     def _put_decoded(self, piece: Piece, blob: Buffer) -> None:
         key = piece.key
-        if self._is_as_stored(piece) and not self._is_kept and header_rows(blob) == piece.count:
+        target = self._place_in_place(piece)
+        if target is not None and not self._is_kept and header_rows(blob) == piece.count:
             valid = decode_chunk_into(
-                self._values[piece.target],
+                self._values[target],
                 blob,
                 header_nbytes=key.header_nbytes,
                 layout=self._layout,
@@ -221,14 +257,36 @@ class Filling:
             self._cache.keep(key, column)
         self._put_rows(piece, column)
 
-    def _is_as_stored(self, piece: Piece) -> bool:
-        """Whether rows from a chunk's first on go to one place, as they are in the chunk."""
-        is_first = isinstance(piece.rows, slice) and piece.rows.start == 0
-        is_run = is_first and isinstance(piece.target, slice)
-        return is_run and piece.key.read_as == self.spec.read_as
+    def _place_in_place(self, piece: Piece) -> slice | None:
+        """Return where rows from a chunk's first on go, as they are in the chunk; else None."""
+        rows, target = piece.rows, piece.target
+        if not isinstance(rows, slice) or not isinstance(target, slice) or rows.start:
+            return None
+        return target if piece.key.read_as == self.spec.read_as else None
+
+    def _put_windows(self, piece: Piece, whole: Column) -> None:
+        rows, target = piece.rows, piece.target
+        assert isinstance(rows, Windows)
+        assert isinstance(target, Windows)
+        if (
+            len(rows) < LONG_RUN * len(rows.counts)
+            or not isinstance(whole, UniformColumn)
+            or whole.valid is not None
+            or piece.key.read_as != self.spec.read_as
+        ):
+            self._put_rows(Piece(piece.key, rows.indices(), target.indices()), whole)
+            return
+        if rows.starts[-1] + rows.counts[-1] > len(whole):
+            raise too_short(piece.key)
+        runs = (one.tolist() for one in (rows.starts, target.starts, rows.counts))
+        for start, at, count in zip(*runs, strict=True):
+            self._values[at : at + count] = whole.values[start : start + count]
 
     def _put_rows(self, piece: Piece, whole: Column) -> None:
         rows = piece.rows
+        if isinstance(rows, Windows):
+            self._put_windows(piece, whole)
+            return
         last = rows.stop - 1 if isinstance(rows, slice) else int(rows.max())
         if last >= len(whole):
             raise too_short(piece.key)
@@ -251,6 +309,7 @@ class Filling:
         self.put(piece, adapted(self.spec, piece.key, part))
 
     def _note_valid(self, piece: Piece, valid: npt.NDArray[np.bool_] | None) -> None:
+        assert not isinstance(piece.target, Windows), "they go by _put_windows"
         if valid is not None and not valid.all():
             self._valid.append((piece.target, valid))
 

@@ -159,7 +159,7 @@ class FlatExtents:
         first = int(np.searchsorted(self.stops, start, side="right"))
         last = int(np.searchsorted(self.stops, stop, side="left"))
         entries = np.arange(first, last + 1)
-        keys = ChunkKeys(self.extents, entries, self.made)
+        keys = ChunkKeys(self.extents, canonical(self.first_of_chunk, entries), self.made)
         stops = self.stops[first : last + 1].tolist()
         shifts = self.shift[first : last + 1].tolist()
         runs: list[ChunkRun] = []

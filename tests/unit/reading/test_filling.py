@@ -160,6 +160,64 @@ def test_nulls_fills_and_older_types_lie_where_they_were(kind, codecs, tmp_path)
     assert np.array_equal(dataset["x"].read(slice(None, None, -1), null=-1), wanted[::-1])
 
 
+@pytest.mark.parametrize("codecs", ["raw", "lz4"])
+def test_windows_of_a_chunk_lie_where_they_were(codecs, tmp_path):
+    dataset, wanted = cut(tmp_path, codecs)
+    assert np.array_equal(open_on(LocalStore(tmp_path))["x"][:], wanted)
+
+    dataset["x"][[7, 4000]] = [None, None]
+    dataset.delete([0, 9, 5000])
+    dataset.commit()
+    dataset.alter_tensor("x", dtype="float64")
+    dataset["x"][100:4100:2] = wide = np.random.default_rng(4).random((2000, 256))
+    dataset.commit()
+
+    wanted = wanted.astype(np.float64)
+    wanted[[7, 4000]] = -1
+    wanted = np.delete(wanted, [0, 9, 5000], axis=0)
+    wanted[100:4100:2] = wide
+    dataset = open_on(LocalStore(tmp_path))
+    assert np.array_equal(dataset["x"].read(null=-1), wanted)
+    assert np.array_equal(dataset["x"].read(slice(50, -50), null=-1), wanted[50:-50])
+
+
+def test_a_chunk_that_updates_cut_is_looked_up_once(tmp_path):
+    class Counting(ChunkCache):
+        def __init__(self) -> None:
+            super().__init__(nbytes_max=0)
+            found, self.lookups = self.column, 0
+
+            def column(key):
+                self.lookups += 1
+                return found(key)
+
+            self.column = column
+
+    dataset, wanted = cut(tmp_path, "raw")
+    cache = Counting()
+    snapshot = session_of(dataset).committed
+
+    found = Reader(snapshot, cache).read("x", np.arange(len(wanted)))
+
+    assert np.array_equal(found.values, wanted)
+    chunks = {(key.pack, key.offset) for key in Reader(snapshot).chunks("x", np.arange(6000))}
+    assert cache.lookups == len(chunks) < 20
+
+
+def cut(folder: Path, codecs: str) -> tuple[Dataset, np.ndarray]:
+    """6,000 rows of 1 KiB in chunks that updates cut in long windows, and in short ones."""
+    kind = tl.Array("float32", (256,), nullable=True, updates="overlay")
+    dataset = created(LocalStore(folder, durability="none"), kind, codecs)
+    drawn = np.random.default_rng(0)
+    values = drawn.random((6000, 256), np.float32)
+    dataset.extend({"x": values})
+    dataset.commit()
+    for rows in (drawn.choice(6000, 60, replace=False), np.arange(1000, 1400, 2)):
+        dataset["x"][rows] = values[rows] = drawn.random((len(rows), 256), np.float32)
+        dataset.commit()
+    return dataset, values
+
+
 @pytest.mark.parametrize("kind", ["folder", "memory"])
 def test_the_fill_of_a_tensor_that_was_added_is_there(kind, tmp_path):
     dataset = create_on(store_at(kind, tmp_path), {"number": "int64"})
