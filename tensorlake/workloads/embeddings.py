@@ -6,8 +6,10 @@
 
 A row's number is its id. The loader's own order tells which rows coming batches need: rows are
 fetched once for several batches, kept while they are needed soonest, and written back when they
-leave. Training is equal, bit by bit, to training on an array in memory (Agarwal et al., "Bagpipe",
-SOSP 2023, https://arxiv.org/abs/2202.12429). One thread uses a table at a time.
+leave. A thread reads the rows of coming batches while the caller uses the batch at hand; it reads
+none that the table has changed, so training is equal, bit by bit, to training on an array in memory
+(Agarwal et al., "Bagpipe", SOSP 2023, https://arxiv.org/abs/2202.12429). One thread uses a table at
+a time.
 
 Rows are kept as of one state of the dataset. Where that changes otherwise (a commit that combined
 another trainer's rows, ``ds.refresh()``, an assignment by hand), kept rows are read again; a change
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import Any
 
@@ -46,8 +49,8 @@ Int64Array = npt.NDArray[np.int64]
 Rows = npt.NDArray[Any]
 
 CAPACITY = 65_536
-TOGETHER = 16
-"""Coming batches whose rows are fetched with those of a batch, in one read."""
+TOGETHER = 32
+"""Coming batches whose rows are fetched ahead, half of them in one read."""
 STAGED_ROWS = 65_536
 """Rows that are written back together: staging a few at a time would rewrite chunks for each."""
 SHOWN = 3
@@ -120,6 +123,8 @@ class Table:
         self._now: tuple[Int64Array, Rows] | None = None  # sorted ids of the batch, and their rows
         self._state: Any = None
         self._early: dict[int, Rows] = {}  # fetched, and not used yet
+        self._asked: tuple[frozenset[int], Future[tuple[Int64Array, Rows]]] | None = None
+        self._covered = 0  # coming batches whose rows are there, or asked for
         self._unwritten: dict[int, Rows] = {}
         self._read_of: RowSet = rowset_of(ds)  # the state that kept rows are of
         self._fetched = self._requests = self._written = 0
@@ -152,6 +157,8 @@ class Table:
                 yield peeked.popleft() if peeked else self._ahead[-1][1]
 
         self._cache.follow(coming())
+        self._covered = 0
+        reader = ThreadPoolExecutor(1, "tensorlake-table")
         try:
             while True:
                 if not self._ahead:
@@ -161,13 +168,16 @@ class Table:
                 batch, ids, self._state = self._ahead.popleft()
                 unique, first = np.unique(ids, return_index=True)
                 self._follow()
+                self._covered = max(0, self._covered - 1)
                 self._now = unique, self._cache.gather(ids, self._fetch)[first]
+                self._ask(reader)
                 self._stage(least=STAGED_ROWS)
                 yield batch
                 self._now = None
         finally:
-            self._now = None
+            self._now = self._asked = None
             self._cache.follow(())
+            reader.shutdown()
 
     def __getitem__(self, ids: Any) -> Any:
         """Return the rows of ids: an array of their shape followed by that of a row.
@@ -331,32 +341,65 @@ class Table:
         """Drop rows that were read; changed ones have been handed out."""
         self._cache.clear()
         self._early.clear()
+        self._asked, self._covered = None, 0
         self._read_of = rowset_of(self._ds) if now is None else now
 
     def _fetch(self, missing: Int64Array) -> Rows:
         """Return rows that are not cached: those to be written, or fetched before, or now."""
+        if self._asked is not None and not self._asked[0].isdisjoint(missing.tolist()):
+            self._receive()
         kept = {one: self._early.pop(one, None) for one in missing.tolist()}
         kept = {one: self._unwritten.get(one) if row is None else row for one, row in kept.items()}
         needed = np.array([one for one, row in kept.items() if row is None], np.int64)
         if len(needed):
-            coming = [ids for _, ids, _ in islice(self._ahead, TOGETHER)]
-            later = self._cache.missing(np.concatenate([*coming, needed[:0]]))
-            held = {*missing.tolist(), *self._early, *self._unwritten}
-            more = np.array([one for one in later.tolist() if one not in held], np.int64)
-            fetched = np.sort(np.concatenate([needed, more]))
-            rows = self._read(fetched)
+            more = np.setdiff1d(self._lacking(0), missing)
+            fetched, rows = self._read(np.sort(np.concatenate([needed, more])), self._read_of)
             self._early.update(zip(fetched.tolist(), rows, strict=True))
             kept.update((one, self._early.pop(one)) for one in needed.tolist())
+            self._covered = min(TOGETHER, len(self._ahead))
         made = np.empty((len(missing), sum(map(_size_of, self._shapes))), self._dtype)
         for at, one in enumerate(missing.tolist()):
             made[at] = kept[one]
         return made
 
-    def _read(self, ids: Int64Array) -> Rows:
+    def _ask(self, reader: ThreadPoolExecutor) -> None:
+        """Have rows of coming batches read while the caller uses the batch at hand."""
+        if self._asked is not None and self._asked[1].done():
+            self._receive()
+        if self._asked is not None or self._covered > TOGETHER // 2:
+            return
+        assert self._now is not None
+        # those at hand that the cache did not keep are about to change
+        ids = np.setdiff1d(self._lacking(self._covered), self._now[0])
+        self._covered = min(TOGETHER, len(self._ahead))
+        if len(ids):
+            future = reader.submit(self._read, ids, self._read_of)
+            self._asked = frozenset(ids.tolist()), future
+
+    def _receive(self) -> None:
+        """Take the rows that were asked for."""
+        assert self._asked is not None
+        (_, future), self._asked = self._asked, None
+        try:
+            ids, rows = future.result()
+        except StaleViewError:  # a commit wrote what was staged then: they are read when needed
+            return
+        self._early.update(zip(ids.tolist(), rows, strict=True))
+
+    def _lacking(self, first: int) -> Int64Array:
+        """Return ids of coming batches, from one on, whose rows are neither kept nor asked for."""
+        coming = [ids for _, ids, _ in islice(self._ahead, first, TOGETHER)]
+        ids = self._cache.missing(np.concatenate([*coming, np.zeros(0, np.int64)]))
+        asked = frozenset[int]() if self._asked is None else self._asked[0]
+        held = (self._early, self._unwritten, asked)
+        lacking = [one for one in ids.tolist() if not any(one in each for each in held)]
+        return np.array(lacking, np.int64)
+
+    def _read(self, ids: Int64Array, rows: RowSet) -> tuple[Int64Array, Rows]:
         self._requests += 1
         self._fetched += len(ids)
-        parts = [np.asarray(self._ds[name][ids]).reshape(len(ids), -1) for name in self._names]
-        return np.concatenate(parts, axis=1)
+        parts = [_values(rows, name, ids).reshape(len(ids), -1) for name in self._names]
+        return ids, np.concatenate(parts, axis=1)
 
     def _write_back(self, ids: Int64Array, rows: Rows) -> None:
         self._unwritten.update(zip(ids.tolist(), rows, strict=True))
@@ -411,10 +454,15 @@ class Table:
         return np.concatenate(parts, axis=1)
 
 
-def _bytes(rows: RowSet, name: str, places: Int64Array) -> npt.NDArray[np.uint8]:
+def _values(rows: RowSet, name: str, places: Int64Array) -> Rows:
     column = rows.read(name, places)
     assert isinstance(column, UniformColumn), "checked when the table was made"
-    return np.ascontiguousarray(column.values).view(np.uint8).reshape(len(places), -1)
+    return column.values
+
+
+def _bytes(rows: RowSet, name: str, places: Int64Array) -> npt.NDArray[np.uint8]:
+    values = np.ascontiguousarray(_values(rows, name, places))
+    return values.view(np.uint8).reshape(len(places), -1)
 
 
 def _number(version: str) -> int:
