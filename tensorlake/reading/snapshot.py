@@ -73,6 +73,7 @@ class Zones:
         null_count: Upper bound of the NULLs in each zone.
         known: Whether a zone's bounds are known.
         empty: Whether a zone has no value: only NULLs, and samples without elements.
+        has_nan: Whether a zone may have a NaN.
     """
 
     starts: Int64Array
@@ -81,6 +82,22 @@ class Zones:
     null_count: Int64Array
     known: npt.NDArray[np.bool_]
     empty: npt.NDArray[np.bool_]
+    has_nan: npt.NDArray[np.bool_]
+
+    def within(self, start: int, stop: int) -> Zones:
+        """Return those of rows [start, stop), counted from ``start``."""
+        first = int(np.searchsorted(self.starts, start, side="right")) - 1
+        last = int(np.searchsorted(self.starts, stop, side="left"))
+        some = slice(first, last)
+        return Zones(
+            starts=np.clip(self.starts[first : last + 1], start, stop) - start,
+            minimum=self.minimum[some],
+            maximum=self.maximum[some],
+            null_count=self.null_count[some],
+            known=self.known[some],
+            empty=self.empty[some],
+            has_nan=self.has_nan[some],
+        )
 
 
 class Snapshot:
@@ -433,10 +450,12 @@ def _zones(extents: Extents, stops: Int64Array) -> Zones | None:
         null_count=np.zeros(count, dtype=np.int64),
         known=np.zeros(count, dtype=np.bool_),
         empty=np.zeros(count, dtype=np.bool_),
+        has_nan=np.ones(count, dtype=np.bool_),
     )
     zones.minimum[has_row] = table.minimum
     zones.maximum[has_row] = table.maximum
     zones.null_count[has_row] = table.null_count
     zones.known[has_row] = table.has_minimum & table.has_maximum
     zones.empty[has_row] = table.is_empty & (table.nan_count == 0)  # NaN differs from all values
+    zones.has_nan[has_row] = table.nan_count > 0
     return zones

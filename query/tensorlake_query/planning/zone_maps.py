@@ -9,6 +9,7 @@ are beyond its bound, and are not read.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from tensorlake_query.values.source import (
 )
 
 _FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_NEGATED = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _Bounds = tuple[AnyArray, AnyArray]
 
 
@@ -106,6 +108,25 @@ def is_prunable(expr: Bound) -> bool:
             )
         case "is null" | "is not null":
             return isinstance(expr.args[0], ColumnRef)
+        case "not":
+            return _is_refutable(expr.args[0])
+        case _:
+            return False
+
+
+def _is_refutable(expr: Bound) -> bool:
+    """Tell whether zone maps could say where a condition is not false."""
+    if not isinstance(expr, Apply):
+        return False
+    match expr.role:
+        case "and":
+            return all(map(_is_refutable, expr.args))
+        case "or":
+            return any(map(_is_refutable, expr.args))
+        case "not":
+            return is_prunable(expr.args[0])
+        case "compare":
+            return comparison(expr) is not None and not expr.type.shape
         case _:
             return False
 
@@ -153,6 +174,8 @@ def _ranges(expr: Bound, source: ColumnSource) -> IntArray | None:
         return None
     if expr.role in {"and", "or"}:
         return _logic(expr, source)
+    if expr.role == "not":
+        return _refuted(expr.args[0], source)
     if expr.role in {"compare", "any"}:
         found = comparison(expr.args[0] if expr.role == "any" else expr)
         assert found is not None, "is_prunable looked"
@@ -183,14 +206,42 @@ def _ranges(expr: Bound, source: ColumnSource) -> IntArray | None:
 
 def _logic(expr: Apply, source: ColumnSource) -> IntArray | None:
     known = [_ranges(arg, source) for arg in expr.args]
-    if expr.role == "or" and any(ranges is None for ranges in known):
+    return _all_of(known) if expr.role == "and" else _one_of(known)
+
+
+def _refuted(expr: Bound, source: ColumnSource) -> IntArray | None:
+    """Return where a condition could be false; None where nothing is known."""
+    if not isinstance(expr, Apply) or not _is_refutable(expr):
         return None
-    result: IntArray | None = None
-    for ranges in known:
-        if ranges is not None:
-            combine = intersected if expr.role == "and" else united
-            result = ranges if result is None else combine(result, ranges)
-    return result
+    if expr.role == "not":
+        return _ranges(expr.args[0], source)
+    if expr.role in {"and", "or"}:
+        known = [_refuted(arg, source) for arg in expr.args]
+        return _one_of(known) if expr.role == "and" else _all_of(known)
+    found = comparison(expr)
+    assert found is not None, "_is_refutable looked"
+    column, op, value = found
+    if op != "=" and value != value:  # noqa: PLR0124 - NaN: no value compares with it
+        return None
+    statistics = source.statistics(column.name)
+    ranges = _zone_ranges(source, column, lambda bounds: _could(_NEGATED[op], bounds, value))
+    if statistics is None or ranges is None or statistics.minimum.dtype.kind != "f":
+        return ranges
+    if statistics.has_nan is None:
+        return None
+    return united(ranges, _kept(statistics, statistics.has_nan))
+
+
+def _all_of(known: Sequence[IntArray | None]) -> IntArray | None:
+    """Return the rows of all lists that are known."""
+    lists = [ranges for ranges in known if ranges is not None]
+    return reduce(intersected, lists) if lists else None
+
+
+def _one_of(known: Sequence[IntArray | None]) -> IntArray | None:
+    """Return the rows of any list; None where one is not known."""
+    lists = [ranges for ranges in known if ranges is not None]
+    return reduce(united, lists) if len(lists) == len(known) else None
 
 
 def comparison(expr: Bound) -> tuple[ColumnRef, str, Any] | None:

@@ -120,7 +120,7 @@ class ColumnStatistics:
     Bounds are conservative: no row lies outside them, NaN aside. A zone that is not `known` is
     never skipped by them. For array columns the bounds are over elements. A zone has at most
     `null_count` NULLs; those that have no value at all, only NULLs and empty arrays, are `empty`
-    (None: of no zone is that known).
+    (None: of no zone is that known). Those that may have a NaN are `has_nan` (None: all).
     """
 
     starts: IntArray
@@ -129,6 +129,7 @@ class ColumnStatistics:
     null_count: IntArray
     known: BoolArray
     empty: BoolArray | None = None
+    has_nan: BoolArray | None = None
 
 
 @runtime_checkable

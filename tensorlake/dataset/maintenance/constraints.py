@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,16 @@ from tensorlake.dataset.query.compiled import compiled_query
 from tensorlake.dataset.query.predicate import membership
 from tensorlake.dataset.query.run import engine_errors, matching_positions, positions_where
 from tensorlake.dataset.write.key_matching import codes_of
+from tensorlake.dataset.write.unique_keys import (
+    READ_ROWS,
+    count_of,
+    integers_of,
+    occurs_again,
+    read_rows,
+    repeated_integers,
+    rows_apart,
+    shown_rows,
+)
 from tensorlake.errors import (
     ConstraintError,
     InvalidInputError,
@@ -31,24 +41,19 @@ from tensorlake.errors import (
     shown,
 )
 from tensorlake.format import Constraint, Schema, TensorSpec
-from tensorlake.indexes import apart_from
 from tensorlake.quantities import check_flags, plural
 from tensorlake.reading import Selection
 from tensorlake.types import Bytes, ClassLabel, Column, EncodedColumn, Scalar, Text, UniformColumn
 from tensorlake.versions import (
     Misfit,
     Ranges,
-    distinct,
-    intersect,
-    ranges_of,
     rows_in,
-    subtract,
     union,
 )
 
 if TYPE_CHECKING:
     from tensorlake.dataset.core.session import Session
-    from tensorlake.reading import Reader, Snapshot
+    from tensorlake.reading import Snapshot
 
 __all__ = [
     "Check",
@@ -64,9 +69,6 @@ Int64Array = npt.NDArray[np.int64]
 
 ROWS_LISTED = 1000
 """Rows that an error lists."""
-
-READ_ROWS = 1 << 16
-"""Up to this number of rows, reading all keys is faster than a query for those that matter."""
 
 ASKED_NUMBERS, ASKED_TEXTS = 64, 512
 """Keys that a query looks for; more are compared with all that are stored, in less time."""
@@ -245,7 +247,7 @@ def violations(
     Raises:
         SchemaError: It cannot be evaluated on the version's tensors.
     """
-    chosen = None if rows is None else _shown(snapshot, rows)
+    chosen = None if rows is None else shown_rows(snapshot, rows)
     if chosen is not None and not len(chosen):
         return chosen
     if constraint.tql is None:
@@ -278,7 +280,7 @@ def _are_met(
     """Whether rows meet several conditions: a conjunction is false where one of them is."""
     known = snapshot.schema.constraints
     whole = " AND ".join(f"({known[name].tql}\n)" for name in names)
-    chosen = None if rows is None else _shown(snapshot, rows)
+    chosen = None if rows is None else shown_rows(snapshot, rows)
     if chosen is not None and not len(chosen):
         return True
     view = RowSet(session, Selection(snapshot, snapshot.schema.stored, chosen))
@@ -286,18 +288,6 @@ def _are_met(
         return not len(positions_where(view, f"NOT ({whole})", {}, reaches_out=False))
     except QueryError:  # each alone tells which it is
         return False
-
-
-def _shown(snapshot: Snapshot, rows: Ranges) -> Int64Array | None:
-    """Return the rows that a version shows among physical rows, ascending; None for all."""
-    if not len(apart_from(rows, snapshot.state.physical)):
-        return None
-    first = snapshot.first_physical
-    if first is not None:  # rows follow one another: no tree is asked
-        own = np.array([[first, first + snapshot.num_rows]], np.int64)
-        return rows_in(intersect(rows, own)) - first
-    found = snapshot.rows_of(rows_in(rows))
-    return distinct(found[found >= 0])
 
 
 def _refuse(
@@ -351,69 +341,18 @@ def _repeated(
     keys = [spec for spec in specs if spec is not None]  # all of them: it fits
     is_whole = chosen is None
     rows = np.arange(snapshot.num_rows) if chosen is None else chosen
-    columns = {spec.id: _column(reader, snapshot, spec, rows) for spec in keys}
-    numbers = _numbers(keys, columns)
+    columns = {spec.id: read_rows(reader, snapshot, spec, rows) for spec in keys}
+    numbers = integers_of(keys, columns)
     if numbers is None:
         others = rows[:0]
         if not is_whole:
-            apart = _apart(snapshot, None, rows)
+            apart = rows_apart(snapshot, None, rows)
             others = _others(session, snapshot, keys[0], columns[keys[0].id], rows, apart)
         known, given = codes_of(reader, snapshot.physical(others), keys, columns)
         is_key = given >= 0
-        return rows[is_key & (_occurs_again(given) | np.isin(given, known))]
-    ordered = numbers if bool((numbers[1:] > numbers[:-1]).all()) else np.sort(numbers)
-    is_again = np.zeros(len(numbers), np.bool_)
-    if bool((ordered[1:] == ordered[:-1]).any()):
-        is_again = _occurs_again(numbers)
-    if is_whole:
-        return rows[is_again]
-    apart = _apart(snapshot, (keys[0].name, ordered), rows)
-    others = _others(session, snapshot, keys[0], columns[keys[0].id], rows, apart)
-    if len(others):
-        known = _column(reader, snapshot, keys[0], others)
-        assert isinstance(known, UniformColumn), "as those of the rows"
-        values = known.values if known.valid is None else known.values[known.valid]
-        is_again |= _are_among(numbers, ordered, values)
-    return rows[is_again]
-
-
-def _column(reader: Reader, snapshot: Snapshot, spec: TensorSpec, rows: Int64Array) -> Column:
-    """Read ascending rows; those that follow one another as one run."""
-    first = snapshot.first_physical
-    if first is None or not len(rows) or rows[-1] - rows[0] + 1 != len(rows):
-        return reader.read(spec.name, snapshot.physical(rows), decode=False)
-    return reader.read_run(spec.name, first + int(rows[0]), first + int(rows[-1]) + 1)
-
-
-def _numbers(keys: list[TensorSpec], columns: Mapping[str, Any]) -> npt.NDArray[Any] | None:
-    """Return the keys as integers; None where they are not, or where one is NULL."""
-    column = columns[keys[0].id]
-    if (
-        len(keys) > 1
-        or not isinstance(column, UniformColumn)
-        or column.values.dtype.kind not in "iu"
-    ):
-        return None
-    return column.values if column.valid is None or bool(column.valid.all()) else None
-
-
-def _occurs_again(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Whether each value occurs more than once."""
-    order = np.argsort(values, kind="stable")
-    same = values[order][1:] == values[order][:-1]
-    again = np.zeros(len(values), np.bool_)
-    again[order[1:]] |= same
-    again[order[:-1]] |= same
-    return again
-
-
-def _are_among(
-    numbers: npt.NDArray[Any], ordered: npt.NDArray[Any], values: npt.NDArray[Any]
-) -> npt.NDArray[np.bool_]:
-    """Whether each number is one of many values, which are looked up in the sorted numbers."""
-    at = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
-    found = np.unique(values[ordered[at] == values])
-    return np.isin(numbers, found) if len(found) else np.zeros(len(numbers), np.bool_)
+        return rows[is_key & (occurs_again(given) | np.isin(given, known))]
+    others = repeated_integers(reader, snapshot, keys[0], numbers, None if is_whole else rows)
+    return rows[others]
 
 
 def _others(
@@ -438,7 +377,7 @@ def _others(
     """
     values = None
     most = ASKED_TEXTS if isinstance(spec.type, Text) else ASKED_NUMBERS
-    if int((apart[:, 1] - apart[:, 0]).sum()) > READ_ROWS and len(rows) <= most:
+    if count_of(apart) > READ_ROWS and len(rows) <= most:
         values = _literals(spec, column)
     if values is None:
         return rows_in(apart)
@@ -457,18 +396,3 @@ def _literals(spec: TensorSpec, column: Column) -> list[int | str] | None:
         is_integer = column.values.dtype.kind in "iu"
         return column.values[valid].tolist() if is_integer else None
     return None
-
-
-def _apart(
-    snapshot: Snapshot, ordered: tuple[str, npt.NDArray[Any]] | None, rows: Int64Array
-) -> Ranges:
-    """Return the rows apart from some, of those whose chunk may have one of sorted values."""
-    wanted = np.array([[0, snapshot.num_rows]], np.int64)
-    zones = None if ordered is None else snapshot.zones(ordered[0])
-    if zones is not None and ordered is not None and len(ordered[1]):
-        values = ordered[1]
-        low = np.searchsorted(values, zones.minimum, side="left")
-        high = np.searchsorted(values, zones.maximum, side="right")
-        may = ~zones.known | ((high > low) & ~zones.empty)
-        wanted = np.stack((zones.starts[:-1], zones.starts[1:]), axis=1)[may]
-    return subtract(wanted, ranges_of(rows))

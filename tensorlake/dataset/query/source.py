@@ -279,11 +279,14 @@ class SelectionSource:
 
     def statistics(self, column: str) -> tql.ColumnStatistics | None:
         """Bounds of a column for each run of rows stored in one chunk; None where unknown."""
-        if self._selection.rows is not None or column in self._computed:
+        rows = self._selection.rows
+        if column in self._computed or (rows is not None and not _is_long_run(rows)):
             return None
         zones = self._selection.snapshot.zones(column)
         if zones is None:
             return None
+        if rows is not None:
+            zones = zones.within(int(rows[0]), int(rows[-1]) + 1)
         return tql.ColumnStatistics(
             starts=zones.starts,
             minimum=zones.minimum,
@@ -291,7 +294,14 @@ class SelectionSource:
             null_count=zones.null_count,
             known=zones.known,
             empty=zones.empty,
+            has_nan=zones.has_nan,
         )
+
+
+def _is_long_run(rows: Int64Array) -> bool:
+    """Whether rows follow one another, and are more than take as long to read as their bounds."""
+    count = len(rows)
+    return count >= CHOSEN_ROWS_MIN and bool((rows == np.arange(rows[0], rows[0] + count)).all())
 
 
 def _stored_schema(

@@ -32,9 +32,7 @@ Rows: TypeAlias = NDArray[Any]  # of the caller's dtype
 
 MAX_COUNT: Final = (1 << 32) - 1
 MAX_CAPACITY: Final = (1 << 31) - 1  # slots are 32-bit numbers
-AHEAD: Final = (
-    4  # ids known ahead for each cached one; all of Zipf (1.05): a tenth fewer fetches
-)
+AHEAD: Final = 4  # ids known ahead for each cached one; all of Zipf (1.05): a tenth fewer fetches
 
 
 @dataclass(frozen=True, slots=True)

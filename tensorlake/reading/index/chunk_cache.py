@@ -44,8 +44,8 @@ class ChunkKey:
         return self.kind in {ChunkKind.FILL, ChunkKind.HOLE}
 
     def __hash__(self) -> int:
-        # Caches look keys up by the thousand; two bytes-equal chunks at one offset are rare.
-        return hash((self.offset, self.checksum))
+        # Caches look keys up by the thousand. Small commits have equal bytes at one offset.
+        return hash((self.offset, self.checksum, self.pack.txid))
 
     def __str__(self) -> str:
         return f"chunk {self.pack.path}[{self.offset}:{self.offset + self.nbytes}]"

@@ -79,12 +79,13 @@ class ArraySource:
         if self.zone_rows is None or kind.kind in {"json", "bytes", "media"}:
             return None
         starts = [*range(0, self.num_rows, self.zone_rows), self.num_rows]
-        low, high, nulls, known, empty = [], [], [], [], []
+        low, high, nulls, known, empty, has_nan = [], [], [], [], [], []
         for start, stop in pairwise(starts):
             zone = [each for each in data[start:stop] if each is not None]
             nulls.append(stop - start - len(zone))
             flat = [item for each in zone for item in np.asarray(each).reshape(-1).tolist()]
             empty.append(not flat)
+            has_nan.append(any(item != item for item in flat))  # noqa: PLR0124 only NaN differs
             flat = [item for item in flat if item == item]  # noqa: PLR0124 NaN is outside every order
             known.append(bool(flat))
             filler = "" if kind.kind == "text" else 0
@@ -98,6 +99,7 @@ class ArraySource:
             np.array(nulls, np.int64),
             np.array(known, np.bool_),
             np.array(empty, np.bool_),
+            np.array(has_nan, np.bool_),
         )
 
 

@@ -9,7 +9,8 @@ import pytest
 import tensorlake as tl
 from tensorlake.dataset import rowset_of, session_of
 from tensorlake.errors import CorruptionError, StorageError
-from tensorlake.reading import ChunkCache, Reader
+from tensorlake.format import ChunkKind, PackId
+from tensorlake.reading import ChunkCache, ChunkKey, Reader
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import CountingStore, Fault, FaultyStore
 from tests.support import damage
@@ -288,3 +289,12 @@ def test_damage_is_found_in_parts_that_come_with_their_headers(scattered, is_hea
 
     with pytest.raises(CorruptionError, match="chunk"):
         open_on(other)["raw"][[5, 15_000]]
+
+
+def test_equal_chunks_of_many_commits_have_different_hashes():
+    keys = [
+        ChunkKey(PackId(f"{number:032x}", 0), 64, 100, 64, 7, ChunkKind.UNIFORM, 0)
+        for number in range(100)
+    ]
+
+    assert len({hash(key) for key in keys}) == 100

@@ -341,3 +341,40 @@ def test_writers_that_know_no_constraints_refuse_to_write(ds: Dataset) -> None:
     assert entry.schema is not None
     assert Schema.from_json(entry.schema).to_json() == entry.schema
     assert ds.log()[0].summary() == "metadata of ordered"
+
+
+def test_checks_of_many_new_rows_find_those_that_no_bound_excludes() -> None:
+    types = {"x": "float32", "n": "int64"}
+    ds = create(f"memory://constraints-{next(_numbers)}", types)
+    ds.extend({"x": np.full(9_000, -1, np.float32), "n": np.arange(9_000)})
+    ds.commit("before the checks")
+    ds.add_check("positive", "x >= 0", valid=False)
+    ds.add_check("small", "n < 100000 AND n != 7", valid=False)
+    ds.commit("two checks")
+    x = np.linspace(0, 1, 9_000, dtype=np.float32)
+    ds.extend({"x": x, "n": np.arange(9_000, 18_000)})
+    ds.commit("correct rows")
+
+    ds.extend({"x": np.where(np.arange(9_000) == 8_000, np.nan, x), "n": np.arange(9_000) + 8})
+    with pytest.raises(tl.ConstraintError) as e:
+        ds.commit("a NaN")
+    assert (e.value.check, e.value.rows) == ("positive", (26_000,))
+    ds["x"][26_000] = 1
+    ds["n"][20_000] = 7
+    with pytest.raises(tl.ConstraintError) as e:
+        ds.commit("a number")
+    assert (e.value.check, e.value.rows) == ("small", (20_000,))
+
+
+def test_conditions_are_refuted_by_the_bounds_of_a_run_of_rows() -> None:
+    ds = create(f"memory://constraints-{next(_numbers)}", {"x": "float32"})
+    for start in range(0, 30_000, 5_000):
+        ds.extend({"x": np.arange(start, start + 5_000, dtype=np.float32)})
+        ds.commit("a chunk")
+    run = ds[7_000:27_000]
+
+    found = run.query("WHERE NOT x < 26000")
+
+    assert found.rows.tolist() == list(range(26_000, 27_000))
+    assert "scans 2,000 of 20,000 rows" in run.query("WHERE NOT x < 26000").explain()
+    assert "scans 0 of 20,000 rows" in run.query("WHERE NOT x < 30000").explain()
