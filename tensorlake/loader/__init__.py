@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.frameworks.listed_rows import ListedBatch, ListedRows
     from tensorlake.loader.frameworks.make import make_loader
     from tensorlake.loader.frameworks.server import WrittenBatches, served_loader
-    from tensorlake.loader.frameworks.shared_batches import Member, SharedStreams
+    from tensorlake.loader.frameworks.shared_batches import Member, Sent, SharedStreams
     from tensorlake.loader.frameworks.tensorflow import LoaderDataset, tf_dataset
     from tensorlake.loader.plan.arrangement import ArrangedOrder
     from tensorlake.loader.plan.balance import Balance
@@ -48,6 +48,13 @@ if TYPE_CHECKING:
     from tensorlake.loader.plan.splice import Changes, Edit, SplicedOrder
     from tensorlake.loader.plan.state import LoaderState, NewerVersionWarning
     from tensorlake.loader.plan.virtual_columns import VirtualColumn, VirtualValues
+    from tensorlake.loader.runtime.batch_slabs import (
+        ACKNOWLEDGED,
+        SLABS_HEADER,
+        Slab,
+        slab_address,
+    )
+    from tensorlake.loader.runtime.shared_slabs import has_shared_memory
     from tensorlake.loader.runtime.stats import LoaderStats
     from tensorlake.loader.sources.arrangement.checks import by_code
     from tensorlake.loader.sources.column_values import column_values, token_column
@@ -64,9 +71,11 @@ if TYPE_CHECKING:
     from tensorlake.loader.stages.annotations import Annotations
 
 __all__ = [
+    "ACKNOWLEDGED",
     "HOLE",
     "MIX_STOPS",
     "PLAN_VERSION",
+    "SLABS_HEADER",
     "AccessPlan",
     "Annotations",
     "ArrangedOrder",
@@ -109,12 +118,14 @@ __all__ = [
     "RowWindows",
     "Sample",
     "SelectedRows",
+    "Sent",
     "Sharding",
     "Share",
     "SharedStreams",
     "ShortBatchWarning",
     "ShownOrder",
     "Shuffle",
+    "Slab",
     "SplicedOrder",
     "Steps",
     "Tail",
@@ -131,10 +142,12 @@ __all__ = [
     "collate",
     "column_values",
     "decode",
+    "has_shared_memory",
     "make_loader",
     "measure_epochs",
     "refuse_left_behind",
     "served_loader",
+    "slab_address",
     "step_from_json",
     "tf_dataset",
     "token_column",
@@ -164,7 +177,7 @@ _PLACES: Final = {
     "tensorlake.loader.frameworks.make": "make_loader",
     "tensorlake.loader.frameworks.listed_rows": "ListedBatch ListedRows",
     "tensorlake.loader.frameworks.server": "WrittenBatches served_loader",
-    "tensorlake.loader.frameworks.shared_batches": "Member SharedStreams",
+    "tensorlake.loader.frameworks.shared_batches": "Member Sent SharedStreams",
     "tensorlake.loader.frameworks.tensorflow": "LoaderDataset tf_dataset",
     "tensorlake.loader.plan.arrangement": "ArrangedOrder",
     "tensorlake.loader.plan.mix_order": "MIX_STOPS MixOrder MixStop Weight",
@@ -176,6 +189,8 @@ _PLACES: Final = {
     "tensorlake.loader.plan.state": "LoaderState NewerVersionWarning",
     "tensorlake.loader.plan.balance": "Balance",
     "tensorlake.loader.plan.virtual_columns": "VirtualColumn VirtualValues",
+    "tensorlake.loader.runtime.batch_slabs": "ACKNOWLEDGED SLABS_HEADER Slab slab_address",
+    "tensorlake.loader.runtime.shared_slabs": "has_shared_memory",
     "tensorlake.loader.runtime.stats": "LoaderStats",
     "tensorlake.loader.sources.epoch_order": "EpochOrder",
     "tensorlake.loader.sources.arrangement.checks": "by_code",

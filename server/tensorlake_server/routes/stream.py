@@ -8,13 +8,15 @@ The loader that makes them is the SDK's own, so that a client's order, sharding 
 same here: a stream resumes from any state, on any replica. One batch is made ahead of what the
 client has taken (and what the loader prefetches, within its bounds), so a slow client holds the
 loader back. Requests for one plan that are within 64 batches of each other are given the same
-batches, each made once (``SharedStreams``). A stream ends with the epoch, with its client, or when
+batches, each made once (``SharedStreams``), and a client on this host gets them as memory,
+if it accepts that (``SlabSocket``). A stream ends with the epoch, with its client, or when
 the server drains; an error in the middle is reported in the stream, as its last record batch.
 """
 
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
 import anyio
@@ -40,6 +42,7 @@ from tensorlake_server.request.context import (
     shared_streams_of,
     take_place,
 )
+from tensorlake_server.request.slab_socket import SlabSocket
 from tensorlake_server.request.stream_limits import BoundedStream
 
 if TYPE_CHECKING:
@@ -135,12 +138,14 @@ async def stream_batches(
     except BaseException:
         place.leave()
         raise
-    batches = _batches(request, _member(request, name, asked, loader), place)
+    member = _member(request, name, asked, loader)
+    slabs = SlabSocket.asked(request.headers)
+    batches = _batches(request, member, place, slabs)
     first = await anext(batches, b"")  # what is wrong from the start is a problem with its status
     return BoundedStream(
         first,
         batches,
-        {"Cache-Control": "no-store"},
+        {"Cache-Control": "no-store", **(slabs.headers if slabs is not None else {})},
         ARROW_TYPE,
         patience_s=settings_of(request).stream_patience_s,
     )
@@ -239,17 +244,29 @@ def _member(request: Request, name: str, asked: StreamRequest, loader: Loader) -
     return shared_streams_of(request).enter(plan, first, begin)
 
 
-async def _batches(request: Request, member: Member, place: Place) -> AsyncGenerator[bytes]:
+async def _batches(
+    request: Request, member: Member, place: Place, slabs: SlabSocket | None
+) -> AsyncGenerator[bytes]:
     """Make one batch after another, in threads that only streams use; give them out in pieces."""
     threads: anyio.CapacityLimiter = request.app.state.batch_threads
+    patience_s = settings_of(request).stream_patience_s
     try:
         while not place.is_draining:
-            batch = memoryview(await to_thread.run_sync(member.next, limiter=threads))
+            come = slabs if slabs is not None and slabs.is_connected else None
+            if come is not None and not await come.has_room(patience_s):
+                return
+            make = partial(member.next, by_descriptor=come is not None)
+            sent = await to_thread.run_sync(make, limiter=threads)
+            if sent.slab is not None and come is not None and not come.send(sent.slab):
+                return
+            batch = memoryview(sent.content)
             if not batch:
                 return
             for start in range(0, len(batch), PIECE_NBYTES):
                 yield bytes(batch[start : start + PIECE_NBYTES])
     finally:
+        if slabs is not None:
+            slabs.close()
         try:
             with anyio.CancelScope(shield=True):
                 await to_thread.run_sync(member.leave, limiter=threads)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensorlake.dataset.core.steps import steps_to_json
 from tensorlake.errors import InvalidInputError
+from tensorlake.loader import SLABS_HEADER, has_shared_memory
 from tensorlake.storage import AnswerStream, LakeStore
 
 if TYPE_CHECKING:
@@ -56,7 +57,9 @@ class ServedRows:
         The request's version is the loader's, which may be an older one; its state names the rows.
         """
         named = {name: one for name, one in self.rows.items() if name != "digest"}
-        return self.store.stream("stream", {**named, **request}, timeout_s=timeout_s)
+        headers = {SLABS_HEADER: "accept"} if has_shared_memory() else {}
+        body = {**named, **request}
+        return self.store.stream("stream", body, timeout_s=timeout_s, headers=headers)
 
 
 def served_rows(view: RowSet) -> ServedRows | None:

@@ -23,6 +23,7 @@ from tensorlake.loader.sources.wire import (
     wire_columns,
     write_batch,
     write_error,
+    write_reference,
     write_schema,
 )
 
@@ -67,6 +68,7 @@ class WrittenBatches:
 
     Attributes:
         schema: The beginning of a stream, known with the first batch.
+        reference: Stands for a batch that is sent in another way; likewise.
         has_failed: Whether the last one reports an error.
     """
 
@@ -80,7 +82,7 @@ class WrittenBatches:
             describe: Describes as JSON an error after the first batch.
         """
         self._written = self._batches(loader, describe)
-        self.schema = b""
+        self.schema = self.reference = b""
         self.has_failed = False
 
     def __iter__(self) -> Iterator[bytes]:
@@ -104,7 +106,7 @@ class WrittenBatches:
                 state.pop("source", None)  # the location of the lake is internal to the server
                 if not wire:
                     wire = wire_columns(loader.columns, with_valid=VALID in batch)
-                    self.schema = write_schema(wire)
+                    self.schema, self.reference = write_schema(wire), write_reference(wire)
                 yield write_batch(wire, batch, state)
         except TensorlakeError as error:
             if not wire:

@@ -10,6 +10,9 @@
           ▲        ▲ member
           └ a member this far behind joins or begins another stream, from its own place
 
+A client on the same host may get a batch as sealed memory, by descriptor; its bytes are copied
+there when the first such client wants it, and are those that all others are sent.
+
 No thread belongs to a stream: a member that wants the next batch makes it, while the others that
 want it wait. A slow member holds up no other, and no batch is made before a member asks for it. A
 stream ends with its last member.
@@ -20,18 +23,54 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from tensorlake.loader.runtime.batch_slabs import Slab
 
 if TYPE_CHECKING:
     from tensorlake.loader.engine.loader import Loader
     from tensorlake.loader.frameworks.server import WrittenBatches
 
-__all__ = ["Member", "SharedStreams"]
+__all__ = ["Member", "Sent", "SharedStreams"]
 
 KEPT: Final = 64  # batches behind the one that was made last: jobs start some seconds apart
 KEPT_NBYTES: Final = 512 << 20  # of all streams: 53 batches of 64 images of 224 × 224
 
+KEPT_SLABS: Final = 256  # descriptors of all streams; a process has 1,024 if nothing else is said
+
 Begin = Callable[[int], "tuple[Loader, WrittenBatches]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A batch for one member.
+
+    Attributes:
+        content: The bytes that the member is sent; b"" at the end.
+        slab: The batch, if ``content`` only refers to it.
+    """
+
+    content: bytes | memoryview
+    slab: Slab | None = None
+
+
+class _Batch:
+    """The bytes of a batch, in sealed memory once a member asks for that."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content: bytes | memoryview = content
+        self.slab: Slab | None = None
+        self._lock = threading.Lock()
+
+    def shared(self, schema: bytes) -> Slab | None:
+        """Return the batch behind its schema; None without a descriptor for it."""
+        with self._lock:
+            if self.slab is None:
+                self.slab = slab = Slab.of(schema, self.content)
+                if slab is not None:
+                    self.content = slab.view()[len(schema) :]
+            return self.slab
 
 
 class _Stream:
@@ -40,10 +79,10 @@ class _Stream:
     def __init__(self, first: int) -> None:
         self.turn = threading.Lock()
         self.opened: tuple[Loader, WrittenBatches] | None = None
-        self.schema = b""
+        self.schema = self.reference = b""
         # the rest changes under the lock of all streams
         self.first = first
-        self.kept: deque[bytes] = deque()
+        self.kept: deque[_Batch] = deque()
         self.members = 1
         self.is_over = False
         self.has_failed = False  # its last batch reports an error
@@ -115,8 +154,16 @@ class SharedStreams:
         if stream.opened is not None:
             stream.opened[0].close()
 
-    def batch(self, stream: _Stream, number: int, begin: Begin) -> bytes | None:
-        """Return a batch of a stream, made now if it is the next; b"" at the end, None if gone.
+    @property
+    def has_descriptors(self) -> bool:
+        """Whether another batch may be shared by descriptor."""
+        with self._lock:
+            kept = (one for streams in self._streams.values() for one in streams)
+            count = sum(batch.slab is not None for stream in kept for batch in stream.kept)
+        return count < KEPT_SLABS
+
+    def batch(self, stream: _Stream, number: int, begin: Begin) -> _Batch | None:
+        """Return a batch of a stream, made now if it is the next; `END` at the end, None if gone.
 
         Raises:
             TensorlakeError: The first batch cannot be made.
@@ -128,12 +175,12 @@ class SharedStreams:
                 self._make(stream, begin)
             return self._kept_batch(stream, number)
 
-    def _kept_batch(self, stream: _Stream, number: int) -> bytes | None:
+    def _kept_batch(self, stream: _Stream, number: int) -> _Batch | None:
         with self._lock:
             if stream.has(number):
                 self.sent += 1
                 return stream.kept[number - stream.first]
-            return b"" if stream.is_over and number == stream.next else None
+            return END if stream.is_over and number == stream.next else None
 
     def _make(self, stream: _Stream, begin: Begin) -> None:
         try:
@@ -145,18 +192,21 @@ class SharedStreams:
             with self._lock:
                 stream.is_broken = True
             raise
-        stream.schema = written.schema
+        stream.schema, stream.reference = written.schema, written.reference
         with self._lock:
             stream.has_failed = written.has_failed
             stream.is_over = not batch or written.has_failed
             if batch:
-                stream.kept.append(batch)
+                stream.kept.append(_Batch(batch))
                 self.made += 1
             most = self._nbytes // sum(map(len, self._streams.values()))
-            nbytes = sum(map(len, stream.kept))
+            nbytes = sum(len(one.content) for one in stream.kept)
             while len(stream.kept) > self._most or (len(stream.kept) > 1 and nbytes > most):
-                nbytes -= len(stream.kept.popleft())
+                nbytes -= len(stream.kept.popleft().content)
                 stream.first += 1
+
+
+END: Final = _Batch(b"")
 
 
 class Member:
@@ -170,8 +220,11 @@ class Member:
         self._has_schema = False
         self._stream: _Stream | None = None
 
-    def next(self) -> bytes:
-        """Wait for the next batch, the first of them behind the schema; b"" at the end.
+    def next(self, *, by_descriptor: bool = False) -> Sent:
+        """Wait for the next batch, the first of them behind the schema.
+
+        Args:
+            by_descriptor: Whether the member takes a reference and the batch's sealed memory.
 
         Raises:
             TensorlakeError: The first batch of a stream cannot be made.
@@ -183,12 +236,16 @@ class Member:
             if batch is None:  # too far behind, or the stream has failed: from here by another
                 self.leave()
                 continue
-            if not batch:
-                return b""
+            if batch is END:
+                return Sent(b"")
             self._number += 1
             schema = b"" if self._has_schema else self._stream.schema
             self._has_schema = True
-            return schema + batch
+            if by_descriptor and (batch.slab is not None or self._streams.has_descriptors):
+                slab = batch.shared(self._stream.schema)
+                if slab is not None:
+                    return Sent(schema + self._stream.reference, slab)
+            return Sent(schema + batch.content if schema else batch.content)
 
     def leave(self) -> None:
         """End the membership."""

@@ -8,7 +8,7 @@ The order, the sharding and the state are the client's own; the server is reques
 and keeps no state between two streams. So a stream that breaks off, for example because the server
 drains before it stops, is requested again from the first missing batch, from any server that
 answers, and continues exactly. Waiting batches are bounded, and a slow client throttles the server
-by not reading.
+by not reading. A server on the same host may send batches as memory (``runtime/batch_slabs.py``).
 
 The thread passes outcomes to the consumer through a queue: batches, then the end or an error. Then
 it waits for the signal to end, drops batches that were not taken, and leaves a final outcome for a
@@ -35,6 +35,7 @@ from tensorlake.errors import InvalidInputError, StorageError, StorageTimeoutErr
 from tensorlake.loader.config.collate import collate_ragged
 from tensorlake.loader.config.column_plan import VALID
 from tensorlake.loader.decode import parse_steps
+from tensorlake.loader.runtime.batch_slabs import SLABS_HEADER, SlabReader
 from tensorlake.loader.runtime.handoff import Outcome
 from tensorlake.loader.runtime.shutdown import closed, ended, started, stopped
 from tensorlake.loader.sources.wire import BatchBytes, StreamError, read_batches, wire_columns
@@ -65,9 +66,11 @@ class BatchStream(BatchBytes, Protocol):
 
     Attributes:
         nbytes: Number of bytes received.
+        headers: Those of the answer.
     """
 
     nbytes: int
+    headers: Mapping[str, str]
 
     def abandon(self) -> None:
         """Make a waiting read raise, without waiting."""
@@ -295,15 +298,18 @@ class RemotePass:
             stream = setup.server.open(self._request(share), timeout_s=setup.arguments.timeout)
         if not self._holds(stream):
             return
+        slabs = SlabReader.offered(stream.headers.get(SLABS_HEADER))
         try:
-            read = read_batches(stream, self._wire)
-            while (found := self._counted(read, stream)) is not None:
+            read = read_batches(stream, self._wire, slabs)
+            while (found := self._counted(read, stream, slabs)) is not None:
                 batch, state = found
                 yield self._collated(batch), int(state["position"])
         except StreamError as error:
             raise error_of_problem(error.problem, setup.server.url) from error
         finally:
             stream.close()
+            if slabs is not None:
+                slabs.close()
 
     def _holds(self, stream: BatchStream) -> bool:
         """Register this stream for ``close``; if the pass has ended, close it and return False."""
@@ -313,9 +319,12 @@ class RemotePass:
         return not self._is_closed
 
     def _counted(
-        self, read: Iterator[tuple[dict[str, Any], dict[str, Any]]], stream: BatchStream
+        self,
+        read: Iterator[tuple[dict[str, Any], dict[str, Any]]],
+        stream: BatchStream,
+        slabs: SlabReader | None,
     ) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        counters, before = self._setup.counters, stream.nbytes
+        counters, before = self._setup.counters, _received(stream, slabs)
         counters.fetch_started()
         try:
             return next(read, None)
@@ -326,7 +335,8 @@ class RemotePass:
                 f"the batches of {self._setup.server.url!r} broke off: {error}"
             ) from error
         finally:
-            counters.fetch_ended(stream.nbytes - before, requests=0 if before else 1)
+            now = _received(stream, slabs)
+            counters.fetch_ended(now - before, requests=0 if before else 1)
 
     def _request(self, share: Share) -> dict[str, Any]:
         """Return all inputs of the batches from this one on, besides the rows."""
@@ -403,6 +413,10 @@ class RemotePass:
         if VALID in read:
             batch[VALID] = read[VALID]
         return batch
+
+
+def _received(stream: BatchStream, slabs: SlabReader | None) -> int:
+    return stream.nbytes + (0 if slabs is None else slabs.nbytes)
 
 
 def _itself(batch: dict[str, Any]) -> dict[str, Any]:

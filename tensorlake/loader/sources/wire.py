@@ -9,7 +9,8 @@
 Dtypes that Arrow lacks (bool as bytes, complex numbers) are sent as bytes along the last axis.
 Samples of different shapes are collated by the client, so that every form of batch has one schema.
 Each record batch carries ``state``: the loader's state after it. A batch that reports an error
-carries ``error`` instead and has no rows.
+carries ``error`` instead and has no rows. One with ``slab`` has none either: it stands for a batch
+that comes in memory of this host.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from tensorlake.errors import StorageError, missing_extra
 from tensorlake.loader.config.column_plan import VALID
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BatchBytes",
+    "BatchMemory",
     "StreamError",
     "WireColumn",
     "arrow_schema",
@@ -38,10 +41,11 @@ __all__ = [
     "wire_columns",
     "write_batch",
     "write_error",
+    "write_reference",
     "write_schema",
 ]
 
-STATE, ERROR = b"state", b"error"
+STATE, ERROR, SLAB = b"state", b"error", b"slab"
 END_NBYTES = 8  # of Arrow's end-of-stream marker
 BYTE = np.dtype(np.uint8)
 NUMBERS = "iuf"  # kinds of dtypes that Arrow represents as NumPy does
@@ -55,6 +59,14 @@ class BatchBytes(Protocol):
 
     def read(self, nbytes: int = -1) -> bytes:
         """Wait for ``nbytes`` bytes; fewer at the end."""
+        ...
+
+
+class BatchMemory(Protocol):
+    """Batches that come beside the bytes of their stream."""
+
+    def next(self) -> NDArray[np.uint8]:
+        """Return the next one behind a schema, in memory that may be written."""
         ...
 
 
@@ -112,13 +124,16 @@ def write_batch(
 
 def write_error(columns: Sequence[WireColumn], problem: Mapping[str, Any]) -> bytes:
     """Write an error, the last message of a stream."""
-    pa = _arrow()
-    arrays = [pa.array([], one.type) for one in arrow_schema(columns)]
-    return _message(columns, arrays, {ERROR: json.dumps(problem).encode()})
+    return _message(columns, _no_rows(columns), {ERROR: json.dumps(problem).encode()})
+
+
+def write_reference(columns: Sequence[WireColumn]) -> bytes:
+    """Write what stands for a batch that comes in memory of this host."""
+    return _message(columns, _no_rows(columns), {SLAB: b""})
 
 
 def read_batches(
-    stream: BatchBytes, columns: Sequence[WireColumn]
+    stream: BatchBytes, columns: Sequence[WireColumn], slabs: BatchMemory | None = None
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Read batches, each with the state after it, until the stream ends between two batches.
 
@@ -143,10 +158,15 @@ def read_batches(
         except StopIteration:
             return
         metadata = dict(read.custom_metadata or {})
+        memory = None
+        if SLAB in metadata and slabs is not None:
+            memory = slabs.next()
+            read = pa.ipc.open_stream(pa.py_buffer(memory)).read_next_batch_with_custom_metadata()
+            metadata = dict(read.custom_metadata)
         if ERROR in metadata:
             raise StreamError(json.loads(metadata[ERROR]))
         batch = {
-            column.name: _from_arrow(column, read.batch.column(number))
+            column.name: _from_arrow(column, read.batch.column(number), memory)
             for number, column in enumerate(columns)
         }
         yield batch, json.loads(metadata[STATE])
@@ -184,6 +204,10 @@ def _message(
             pa.RecordBatch.from_arrays(arrays, schema=schema), custom_metadata=metadata
         )
     return memoryview(sink.getvalue())[schema.serialize().size : -END_NBYTES].tobytes()
+
+
+def _no_rows(columns: Sequence[WireColumn]) -> list[Arrow]:
+    return [_arrow().array([], one.type) for one in arrow_schema(columns)]
 
 
 def _arrow_type(column: WireColumn) -> Arrow:
@@ -255,28 +279,39 @@ def _samples_to_arrow(column: WireColumn, samples: Sequence[Any], kind: Arrow) -
     return pa.StructArray.from_arrays([lists, shapes], ["values", "shape"], mask=null).cast(kind)
 
 
-def _from_arrow(column: WireColumn, array: Arrow) -> Any:
+def _from_arrow(column: WireColumn, array: Arrow, memory: NDArray[np.uint8] | None = None) -> Any:
+    """Return an entry of a batch; its arrays are part of ``memory`` if that is given."""
     match column.form:
         case "stored":
             return array.to_pylist()
         case "values":
             return [msgspec.msgpack.decode(one) for one in array.to_pylist()]
         case "samples":
-            return _samples_from_arrow(column, array)
+            return _samples_from_arrow(column, array, memory)
         case "tensor":
             shape = _sent_shape(column)
             if 0 in shape:
                 return np.empty((len(array), *column.shape), column.dtype)
             values = array if not shape else array.storage.flatten()
-            # a copy: received memory is read-only, and torch refuses such arrays
-            flat = values.to_numpy(zero_copy_only=True).copy()
+            flat = _numbers(values, memory)
             return flat.view(column.dtype).reshape(len(array), *column.shape)
 
 
-def _samples_from_arrow(column: WireColumn, array: Arrow) -> list[Any]:
+def _numbers(values: Arrow, memory: NDArray[np.uint8] | None) -> NDArray[Any]:
+    """Return numbers that may be written: torch refuses others."""
+    found = values.to_numpy(zero_copy_only=True)
+    if memory is None:
+        return found.copy()
+    start = found.ctypes.data - memory.ctypes.data
+    return memory[start : start + found.nbytes].view(found.dtype)
+
+
+def _samples_from_arrow(
+    column: WireColumn, array: Arrow, memory: NDArray[np.uint8] | None
+) -> list[Any]:
     valid = array.is_valid().to_numpy(zero_copy_only=False).tolist()
     lists, shapes = array.field("values"), array.field("shape")
-    values = lists.values.to_numpy(zero_copy_only=True).copy().view(column.dtype)
+    values = _numbers(lists.values, memory).view(column.dtype)
     scale = column.dtype.itemsize // _sent_dtype(column.dtype).itemsize
     offsets = (lists.offsets.to_numpy() // scale).tolist()
     lengths, borders = shapes.values.to_numpy().tolist(), shapes.offsets.to_numpy().tolist()

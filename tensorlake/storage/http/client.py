@@ -60,6 +60,7 @@ class OpenAnswer:
 
     def __init__(self, answer: aiohttp.ClientResponse) -> None:
         self.status_code = answer.status
+        self.headers = answer.headers
         self._answer = answer
         self._pieces = aiter(answer.content.iter_any())
 

@@ -7,7 +7,7 @@ waiting read.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from concurrent.futures import CancelledError
 from typing import Any
 
@@ -29,6 +29,7 @@ class AnswerStream:
         url: The requested URL, for messages.
         pieces: The body, as it arrives.
         end: Releases the connection.
+        headers: Those of the answer.
     """
 
     def __init__(
@@ -36,9 +37,11 @@ class AnswerStream:
         url: str,
         pieces: AsyncIterator[bytes],
         end: Callable[[], Coroutine[Any, Any, None]],
+        headers: Mapping[str, str],
     ) -> None:
         self.closed = False
         self.nbytes = 0
+        self.headers = headers
         self._url = url
         self._pieces = pieces
         self._end = end

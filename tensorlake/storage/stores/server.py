@@ -283,13 +283,20 @@ class LakeStore(Unmapped):
             raise error_of(answer, self.url)
         return bytes(answer.content)
 
-    def stream(self, what: str, body: dict[str, Any], *, timeout_s: float) -> AnswerStream:
+    def stream(
+        self,
+        what: str,
+        body: dict[str, Any],
+        *,
+        timeout_s: float,
+        headers: Mapping[str, str] | None = None,
+    ) -> AnswerStream:
         """Send a query with a streamed answer, on its own connection.
 
         Raises:
             TensorlakeError: The server's error, as the SDK would raise it.
         """
-        return run(self._stream(f"{self._dataset}/{what}", body, timeout_s))
+        return run(self._stream(f"{self._dataset}/{what}", body, timeout_s, headers or {}))
 
     async def dataset_names(self) -> list[str]:
         """List the datasets that the server shows under this URL's path; "." for itself."""
@@ -362,12 +369,14 @@ class LakeStore(Unmapped):
         except AttemptError as error:
             raise self._unreachable(error, "read", address) from error
 
-    async def _stream(self, address: str, body: dict[str, Any], timeout_s: float) -> AnswerStream:
+    async def _stream(
+        self, address: str, body: dict[str, Any], timeout_s: float, headers: Mapping[str, str]
+    ) -> AnswerStream:
         async def attempt() -> OpenAnswer:
             return await self._client().open(
                 "POST",
                 f"{self._origin}{address}",
-                headers=self._headers(),
+                headers={**self._headers(), **headers},
                 timeout_s=timeout_s,
                 json=body,
             )
@@ -376,7 +385,7 @@ class LakeStore(Unmapped):
         answer = await self._until_answered(address, attempt, timeout_s=timeout_s)
         if answer.status_code not in _OK:
             raise error_of(await answer.whole(), self.url)
-        return AnswerStream(self.url, aiter(answer), answer.end)
+        return AnswerStream(self.url, aiter(answer), answer.end, answer.headers)
 
     async def _attempt(
         self, method: str, address: str, headers: Mapping[str, str] | None = None, **request: Any

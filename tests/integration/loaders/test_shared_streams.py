@@ -243,9 +243,9 @@ def test_every_member_gets_its_batches_whatever_the_pace(
     members = [streams.enter("plan", start, begin) for start in starts]
     sent = [[b""] for _ in members]
     for number in turns:
-        sent[number].append(members[number].next())
+        sent[number].append(members[number].next().content)
     for number, member in enumerate(members):
-        while piece := member.next():
+        while piece := member.next().content:
             sent[number].append(piece)
         member.leave()
 

@@ -83,7 +83,7 @@ class Server:
         body = b"".join(written)
         data = written.schema + body
         pieces = self._pieces(data, self.cut if goes_wrong else None)
-        return AnswerStream(self.url, pieces, self._end)
+        return AnswerStream(self.url, pieces, self._end, {})
 
     def loader(self, **arguments):
         given = {"batch_size": BATCH, "timeout": LONG_S} | arguments
