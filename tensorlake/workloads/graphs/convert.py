@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from os import PathLike
 from typing import Any
@@ -23,7 +23,19 @@ from tensorlake.errors import (
 from tensorlake.quantities import checked_integer
 from tensorlake.types import Array, Ragged, as_type
 
-__all__ = ["NEIGHBORS", "edges_of", "from_edges", "from_pyg", "to_pyg"]
+__all__ = [
+    "NEIGHBORS",
+    "check_graph",
+    "check_ids",
+    "checked_edges",
+    "edges_of",
+    "from_edges",
+    "from_pyg",
+    "rows_of",
+    "to_pyg",
+    "values_of",
+    "write_nodes",
+]
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -76,45 +88,71 @@ def from_edges(
         >>> [ids.tolist() for ids in ds["neighbors"][:]]
         [[], [0, 2], [1]]
     """
-    ends = _checked_edges(edge_index)
+    ends = checked_edges(edge_index)
     named = {"x": x, "y": y, **tensors}
-    nodes = {name: _rows_of(value) for name, value in named.items() if value is not None}
+    nodes = {name: rows_of(value) for name, value in named.items() if value is not None}
     count = _count_of(ends, nodes, num_nodes)
-    own = {name: _rows_of(value) for name, value in (edges or {}).items()}
-    for name, values in own.items():
-        if len(values) != ends.shape[1]:
-            raise ShapeMismatchError(
-                f"{name!r} has {len(values):,} rows, and the graph {ends.shape[1]:,} edges",
-                tensor=name,
-                expected=ends.shape[1],
-                actual=len(values),
-            )
-    twice = next((name for name in own if name in nodes), None)
-    if twice is not None or NEIGHBORS in nodes or NEIGHBORS in own:
-        raise SchemaError(f"{twice or NEIGHBORS!r} names two tensors of the graph", tensor=twice)
-    types = {NEIGHBORS: Array("int64", (None,)), **(infer_schema(nodes) if nodes else {})}
-    for name, values in own.items():
-        types[name] = Array(str(values.dtype), (None, *values.shape[1:]))
+    own = {name: rows_of(value) for name, value in (edges or {}).items()}
+    return write_nodes(url, count, nodes, [(NEIGHBORS, ends, own)], schema, storage_options)
+
+
+def write_nodes(
+    url: str | PathLike[str],
+    count: int,
+    nodes: Mapping[str, Any],
+    edges: Sequence[tuple[str, Int64Array, Mapping[str, Any]]],
+    schema: Mapping[str, Any] | None,
+    storage_options: Mapping[str, Any] | None,
+) -> Dataset:
+    """Write nodes, with the edges into them as lists; one commit.
+
+    Args:
+        url: The new dataset.
+        count: The number of nodes.
+        nodes: Tensors with a row for each node.
+        edges: For each type of edges the tensor of sources, sources and targets (2, edges), and
+            tensors with a row for each edge.
+        schema: Types of some tensors.
+        storage_options: Credentials and endpoint of the dataset.
+    """
+    types: dict[str, Any] = {name: Array("int64", (None,)) for name, _, _ in edges}
+    twice = next((name for name in nodes if name in types), None)
+    types |= infer_schema(nodes) if nodes else {}
+    lists: list[tuple[Int64Array, Int64Array, dict[str, Any]]] = []
+    for neighbors, ends, tensors in edges:
+        for name, values in tensors.items():
+            if len(values) != ends.shape[1]:
+                raise ShapeMismatchError(
+                    f"{name!r} has {len(values):,} rows, and the graph {ends.shape[1]:,} edges",
+                    tensor=name,
+                    expected=ends.shape[1],
+                    actual=len(values),
+                )
+        twice = next((name for name in tensors if name in types), twice)
+        if twice is not None:
+            raise SchemaError(f"{twice!r} names two tensors of the graph", tensor=twice)
+        for name, values in tensors.items():
+            types[name] = Array(str(values.dtype), (None, *values.shape[1:]))
+        named = {neighbors: ends[0], **tensors}
+        offsets = np.zeros(count + 1, np.int64)
+        np.cumsum(np.bincount(ends[1], minlength=count), out=offsets[1:])
+        lists.append((np.argsort(ends[1], kind="stable"), offsets, named))
     for name, kind in (schema or {}).items():
         if name not in types:
             raise SchemaError(
                 f"schema= names {name!r}; tensors are {', '.join(types)}", tensor=name
             )
         types[name] = as_type(kind)
-    order = np.argsort(ends[1], kind="stable")
-    offsets = np.zeros(count + 1, np.int64)
-    np.cumsum(np.bincount(ends[1], minlength=count), out=offsets[1:])
     dataset = create(url, types, storage_options=storage_options)
     for start in range(0, count, ROWS):
         stop = min(count, start + ROWS)
-        part = order[offsets[start] : offsets[stop]]
-        cuts = offsets[start + 1 : stop] - offsets[start]
         rows: dict[str, Any] = {name: values[start:stop] for name, values in nodes.items()}
-        rows[NEIGHBORS] = np.split(ends[0][part], cuts)
-        for name, values in own.items():
-            rows[name] = np.split(values[part], cuts)
+        for order, offsets, named in lists:
+            part = order[offsets[start] : offsets[stop]]
+            cuts = offsets[start + 1 : stop] - offsets[start]
+            rows |= {name: np.split(values[part], cuts) for name, values in named.items()}
         dataset.extend(rows)
-    dataset.commit(f"{count:,} nodes, {ends.shape[1]:,} edges")
+    dataset.commit(f"{count:,} nodes, {sum(ends.shape[1] for _, ends, _ in edges):,} edges")
     return dataset
 
 
@@ -140,8 +178,8 @@ def from_pyg(
     """
     if not hasattr(data, "edge_index") or not hasattr(data, "is_node_attr"):
         raise UnsupportedFeatureError(
-            f"from_pyg() takes a torch_geometric.data.Data, got {type(data).__name__}\nwrite each"
-            " type of nodes of HeteroData by from_edges()"
+            f"from_pyg() takes a torch_geometric.data.Data, got {type(data).__name__}\nwrite"
+            " HeteroData by from_hetero()"
         )
     nodes: dict[str, Any] = {}
     edges: dict[str, Any] = {}
@@ -186,32 +224,43 @@ def to_pyg(ds: Dataset | View) -> Any:
     ends, counts = edges_of(ds)
     data = geometric.Data(edge_index=torch.from_numpy(ends), num_nodes=len(ds))
     for name in ds.schema:
-        values = ds[name][:] if name != NEIGHBORS else None
-        if isinstance(values, Ragged) and np.array_equal(values.lengths.reshape(-1), counts):
-            data[name] = torch.from_numpy(np.array(values.values))
-        elif isinstance(values, np.ndarray):
-            data[name] = torch.from_numpy(np.array(values, subok=False))
-        elif values is not None:
-            raise UnsupportedFeatureError(
-                f"{name!r} is {ds.schema[name].describe()}, which is not an array\nchoose columns:"
-                " to_pyg(ds[['neighbors', 'x']])",
-                tensor=name,
-            )
+        if name != NEIGHBORS:
+            data[name] = torch.from_numpy(values_of(ds, name, counts))
     return data
 
 
-def edges_of(ds: Dataset | View) -> tuple[Int64Array, Int64Array]:
+def values_of(ds: Dataset | View, name: str, counts: Int64Array) -> npt.NDArray[Any]:
+    """Return a tensor of nodes, or of edges of which ``counts`` lead into each node.
+
+    Raises:
+        UnsupportedFeatureError: It is neither.
+    """
+    values = ds[name][:]
+    if isinstance(values, Ragged) and np.array_equal(values.lengths.reshape(-1), counts):
+        return np.array(values.values)
+    if isinstance(values, np.ndarray):
+        return np.array(values, subok=False)
+    raise UnsupportedFeatureError(
+        f"{name!r} is {ds.schema[name].describe()}, which is not an array\nchoose columns:"
+        " to_pyg(ds[['neighbors', 'x']])",
+        tensor=name,
+    )
+
+
+def edges_of(
+    ds: Dataset | View, neighbors: str = NEIGHBORS, sources: int | None = None
+) -> tuple[Int64Array, Int64Array]:
     """Return the edges (2, edges), by target, and the number of edges into each node."""
-    lists = ds[NEIGHBORS][:]
+    lists = ds[neighbors][:]
     counts = np.asarray(lists.lengths, np.int64).reshape(-1)
     targets = np.repeat(np.arange(len(ds)), counts)
     ends = np.stack([np.asarray(lists.values, np.int64).reshape(-1), targets])
-    check_ids(ends[0], ends[1], len(ds))
+    check_ids(ends[0], ends[1], len(ds) if sources is None else sources)
     return ends, counts
 
 
-def check_graph(ds: Any) -> None:
-    """Refuse what is not a dataset of nodes.
+def check_graph(ds: Any, *, is_typed: bool = False) -> None:
+    """Refuse what is not a dataset of nodes; of one of several types ``neighbors`` may be missing.
 
     Raises:
         InvalidInputError: It is not a dataset, or not all of its rows in their order.
@@ -219,7 +268,7 @@ def check_graph(ds: Any) -> None:
     """
     if not isinstance(ds, Dataset | View):
         raise InvalidInputError(f"a graph is a dataset, got {type(ds).__name__}", actual=ds)
-    if NEIGHBORS not in ds.schema:
+    if NEIGHBORS not in ds.schema and not is_typed:
         raise MissingTensorError(
             f"{ds.url!r} has no tensor {NEIGHBORS!r}, and a graph has its edges there\nwrite it by"
             " tl.graphs.from_edges()",
@@ -248,7 +297,14 @@ def check_ids(ids: Int64Array, nodes: Int64Array, count: int) -> None:
         )
 
 
-def _checked_edges(edge_index: Any) -> Int64Array:
+def checked_edges(edge_index: Any) -> Int64Array:
+    """Return sources and targets, (2, edges).
+
+    Raises:
+        ShapeMismatchError: They have another shape.
+        DTypeMismatchError: They are not integers.
+        InvalidInputError: An id is above those of int64.
+    """
     ends = np.asarray(edge_index)
     if ends.size == 0 and ends.ndim <= ENDS:
         return np.zeros((2, 0), np.int64)
@@ -269,7 +325,7 @@ def _checked_edges(edge_index: Any) -> Int64Array:
     return ends.astype(np.int64)
 
 
-def _rows_of(value: Any) -> Any:
+def rows_of(value: Any) -> Any:
     """Return an array of what NumPy knows; lists of other things as they are."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()

@@ -23,17 +23,15 @@ from tensorlake.dataset import Dataset, View
 from tensorlake.errors import (
     InvalidInputError,
     StateMismatchError,
-    UnsupportedFeatureError,
     missing_extra,
     shown,
 )
 from tensorlake.loader import PlannedCache
 from tensorlake.quantities import check_flags, checked_integer, parse_nbytes
-from tensorlake.types import Ragged
-from tensorlake.workloads.graphs.convert import NEIGHBORS, check_graph, check_ids
+from tensorlake.workloads.graphs.node_types import EdgeType, NodeType, types_of
 from tensorlake.workloads.graphs.sampling import Sample, sample
 
-__all__ = ["NeighborLoader", "Subgraph"]
+__all__ = ["HeteroSubgraph", "NeighborLoader", "Subgraph"]
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -69,6 +67,28 @@ class Subgraph:
         return Subgraph(batch_size=self.batch_size, **moved)
 
 
+@dataclass(slots=True)
+class HeteroSubgraph:
+    """A batch of a graph of several types: what models of PyTorch Geometric take by type.
+
+    Attributes:
+        n_id_dict: Ids of the nodes of each type; of that of the seeds, the seeds first.
+        edge_index_dict: For each type of edges, (source, relation, target), positions in
+            ``n_id_dict`` of its source and its target, int64 (2, edges).
+        batch_size: The number of seeds.
+        x_dict: Features of the nodes of types that have any.
+        y_dict: Labels, likewise.
+        edge_attr_dict: Features of edges, likewise.
+    """
+
+    n_id_dict: dict[str, Any]
+    edge_index_dict: dict[EdgeType, Any]
+    batch_size: int
+    x_dict: dict[str, Any]
+    y_dict: dict[str, Any]
+    edge_attr_dict: dict[EdgeType, Any]
+
+
 class NeighborLoader:
     """Batches of seeds with sampled neighborhoods, as PyTorch Geometric's ``NeighborLoader``.
 
@@ -77,21 +97,23 @@ class NeighborLoader:
     follow from the version, the seeds, ``seed``, the epoch and their place in it.
 
     Args:
-        view: The graph: a dataset of nodes, or a view of its columns.
+        view: The graph: a dataset of nodes, or a view of its columns; of several types of nodes a
+            dict of one for each.
         seeds: The nodes that batches are of: ids, a mask, or a view such as
-            ``ds.where("split = 'train'")``.
-        fanouts: Neighbors that are sampled at each hop; -1 takes all.
+            ``ds.where("split = 'train'")``; of several types, ``("paper", ids)``.
+        fanouts: Neighbors that are sampled at each hop, of each type of edges; -1 takes all.
         batch_size: Seeds per batch, and per rank.
         shuffle: Whether each epoch has another order.
         seed: The seed of orders and samples.
-        cache: Bytes of features kept, ``"1GiB"``.
+        cache: Bytes of features kept, ``"1GiB"``; of several types, of each.
         rank: This process; with ``world_size``.
         world_size: The number of processes.
         framework: "torch" or "numpy".
 
     Attributes:
         epoch: The epoch that is, or comes, under way.
-        cache: The planned cache of features, with ``hits`` and ``misses``.
+        cache: The planned cache of features, with ``hits`` and ``misses``; of several types, of the
+            type of the seeds.
 
     Raises:
         InvalidInputError: An argument is invalid, or a seed is not a node.
@@ -108,7 +130,7 @@ class NeighborLoader:
 
     def __init__(
         self,
-        view: Dataset | View,
+        view: Dataset | View | Mapping[str, Dataset | View],
         seeds: Any,
         fanouts: Sequence[int] = (15, 10),
         *,
@@ -120,11 +142,13 @@ class NeighborLoader:
         world_size: int | None = None,
         framework: Literal["torch", "numpy"] = "torch",
     ) -> None:
-        check_graph(view)
         check_flags(shuffle=shuffle)
-        self._view = view[[name for name in view.schema if name in _COLUMNS]]
-        self._count = len(view)
-        self._seeds = _checked_seeds(seeds, view)
+        nbytes = parse_nbytes(cache, name="cache")
+        self._types, self._edge_types = types_of(view, nbytes)
+        self._is_hetero = isinstance(view, Mapping)
+        self._seed_type, of_type = _seeds_of_type(seeds, self._types, view)
+        own = self._types[self._seed_type]
+        self._seeds = _checked_seeds(of_type, own.view) + own.start
         self._fanouts = [
             checked_integer(one, name="fanouts", least=-1) for one in _list_of(fanouts)
         ]
@@ -140,9 +164,7 @@ class NeighborLoader:
         if framework not in ("torch", "numpy"):
             raise InvalidInputError(f"framework={shown(framework)}: give 'torch' or 'numpy'")
         self._torch = _torch() if framework == "torch" else None
-        self._x = _features(self._view)
-        nbytes = parse_nbytes(cache, name="cache")
-        self.cache = PlannedCache(min(self._count, nbytes // max(1, self._x.nbytes)))
+        self.cache: PlannedCache = own.cache
         self.epoch = 0
         self._batch = 0  # the next one of the epoch
 
@@ -150,15 +172,20 @@ class NeighborLoader:
         """Return the number of batches in an epoch, the same on every rank."""
         return ceil(self._per_rank / self._batch_size)
 
-    def __iter__(self) -> Iterator[Subgraph]:
-        """Yield the batches of an epoch, or those that are left of it."""
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the batches of an epoch, or those that are left of it.
+
+        They are `Subgraph`; of a graph of several types, `HeteroSubgraph`.
+        """
         order = self._order()
         while self._batch < len(self):
             numbers = range(self._batch, min(len(self), self._batch + SUPERBATCH))
             batches = [order[n * self._batch_size :][: self._batch_size] for n in numbers]
             randoms = [self._random(1 + self._rank, number) for number in numbers]
-            samples = sample(batches, self._fanouts, randoms, self._read)
-            self.cache.follow([one.nodes for one in samples])
+            reads = [one.read for one in self._edge_types]
+            samples = sample(batches, self._fanouts, randoms, reads)
+            for kind in self._types.values():
+                kind.cache.follow([kind.own(one.nodes)[1] for one in samples])
             for seeds, one in zip(batches, samples, strict=True):
                 made = self._subgraph(one, len(seeds))
                 self._batch += 1
@@ -170,7 +197,7 @@ class NeighborLoader:
         return {
             "epoch": self.epoch,
             "batch": self._batch,
-            "version": self._view.version,
+            "version": " ".join(kind.view.version for kind in self._types.values()),
             "seeds": hashlib.sha256(self._seeds.tobytes()).hexdigest()[:16],
             "fanouts": self._fanouts,
             "batch_size": self._batch_size,
@@ -215,31 +242,36 @@ class NeighborLoader:
         sequence = np.random.SeedSequence(self._seed, spawn_key=(self.epoch, stream, number))
         return np.random.Generator(np.random.Philox(sequence))
 
-    def _read(self, ids: Int64Array) -> tuple[Int64Array, Int64Array]:
-        lists = self._view[NEIGHBORS][ids]
-        values = np.asarray(lists.values, np.int64).reshape(-1)
-        offsets = np.asarray(lists.offsets, np.int64)
-        check_ids(values, np.repeat(ids, np.diff(offsets)), self._count)
-        return values, offsets
+    def _subgraph(self, one: Sample, seeds: int) -> Subgraph | HeteroSubgraph:
+        nodes: dict[str, Any] = {}
+        features: dict[str, Any] = {}
+        labels: dict[str, Any] = {}
+        edges: dict[EdgeType, Any] = {}
+        edge_features: dict[EdgeType, Any] = {}
+        position = np.zeros(len(one.nodes), np.int64)  # of each node among those of its type
+        for name, kind in self._types.items():
+            at, ids = kind.own(one.nodes)
+            position[at] = np.arange(len(ids))
+            nodes[name] = self._array(ids)
+            if "x" in kind.view.schema:
+                features[name] = self._array(kind.gather(ids))
+            if "y" in kind.view.schema:
+                labels[name] = self._array(np.array(kind.view["y"][ids], subok=False))
+        for number, kind in enumerate(self._edge_types):
+            is_own = one.kinds == number if self._is_hetero else slice(None)
+            ends = np.stack([one.sources[is_own], one.targets[is_own]])
+            edges[kind.name] = self._array(position[ends])
+            values = kind.features(one.nodes[ends[1]], one.places[is_own])
+            if values is not None:
+                edge_features[kind.name] = self._array(values)
+        if self._is_hetero:
+            return HeteroSubgraph(nodes, edges, seeds, features, labels, edge_features)
+        (n_id,), (ends,) = nodes.values(), edges.values()
+        first = (next(iter(one.values()), None) for one in (features, labels, edge_features))
+        return Subgraph(n_id, ends, seeds, *first)
 
-    def _subgraph(self, one: Sample, seeds: int) -> Subgraph:
-        view, nodes = self._view, one.nodes
-        made: dict[str, Any] = {
-            "n_id": nodes,
-            "edge_index": np.stack([one.sources, one.targets]),
-        }
-        if "x" in view.schema:
-            made["x"] = self.cache.gather(nodes, lambda ids: view["x"][ids])
-        if "y" in view.schema:
-            made["y"] = np.array(view["y"][nodes], subok=False)
-        if "edge_attr" in view.schema:
-            made["edge_attr"] = _of_edges(view["edge_attr"][nodes], one)
-        if self._torch is not None:
-            made = {name: self._torch.from_numpy(values) for name, values in made.items()}
-        return Subgraph(batch_size=seeds, **made)
-
-
-_COLUMNS = (NEIGHBORS, "x", "y", "edge_attr")
+    def _array(self, values: npt.NDArray[Any]) -> Any:
+        return values if self._torch is None else self._torch.from_numpy(values)
 
 
 def _torch() -> Any:
@@ -257,23 +289,18 @@ def _list_of(fanouts: Any) -> list[Any]:
     return list(fanouts)
 
 
-def _features(view: View) -> npt.NDArray[Any]:
-    """Return a row of features; without any, an empty one."""
-    for name in ("x", "y"):
-        kind = view.schema.get(name)
-        if kind is not None and (kind.dtype is None or None in kind.shape or kind.nullable):
-            raise UnsupportedFeatureError(
-                f"{name!r} is {kind.describe()}: nodes have arrays of one shape there, without"
-                " NULL\nname the tensor otherwise, or write the graph with another",
-                tensor=name,
-            )
-    kind = view.schema.get("x")
-    return np.zeros(kind.shape if kind is not None else 0, kind.dtype if kind else np.uint8)  # pyright: ignore[reportArgumentType, reportCallIssue] - no None among them, checked above
-
-
-def _of_edges(lists: Ragged, one: Sample) -> npt.NDArray[Any]:
-    """Return the features of sampled edges, of the lists of all nodes."""
-    return np.asarray(lists.values)[np.asarray(lists.offsets)[one.targets] + one.places]
+def _seeds_of_type(seeds: Any, types: Mapping[str, NodeType], view: Any) -> tuple[str, Any]:
+    """Return the type that seeds are of, and the seeds."""
+    if not isinstance(view, Mapping):
+        return next(iter(types)), seeds
+    if not isinstance(seeds, tuple) or len(seeds) != 2 or seeds[0] not in types:  # noqa: PLR2004 - a pair
+        raise InvalidInputError(
+            f"seeds={shown(seeds)}: a graph of several types takes a type of"
+            f" {', '.join(map(repr, types))} with its nodes\nwrite"
+            f" seeds=({next(iter(types), 'paper')!r}, ids)",
+            argument="seeds",
+        )
+    return seeds
 
 
 def _checked_seeds(seeds: Any, graph: Dataset | View) -> Int64Array:

@@ -3,7 +3,8 @@
 Each hop takes up to ``fanout`` neighbors, without repeats, of the nodes that the hop before found:
 GraphSAGE's sampling (Hamilton, Ying and Leskovec, https://arxiv.org/abs/1706.02216), with the nodes
 and edges in the order of PyTorch Geometric's ``NeighborLoader``. A hop reads the lists of
-all batches together; what a batch draws depends on its own generator alone.
+all batches together; what a batch draws depends on its own generator alone. A hop takes up
+to ``fanout`` neighbors of each type of edges.
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ class Sample:
         sources: For each edge the position of its source in ``nodes``.
         targets: Likewise of its target.
         places: For each edge its place in the list of its target.
+        kinds: For each edge the number of its type.
     """
 
     def __init__(self, seeds: Int64Array, random: np.random.Generator) -> None:
         self.nodes = seeds
         self.random = random
-        self.sources = self.targets = self.places = np.zeros(0, np.int64)
+        self.sources = self.targets = self.places = self.kinds = np.zeros(0, np.int64)
         self.first = 0  # of the nodes that the last hop found
 
     @property
@@ -42,10 +44,11 @@ class Sample:
         """The nodes whose neighbors are sampled next."""
         return self.nodes[self.first :]
 
-    def add(self, found: Int64Array, counts: Int64Array, places: Int64Array) -> None:
-        """Add neighbors of the frontier: ``counts`` of each of its nodes, one after another."""
+    def add(self, edges: Sequence[tuple[Int64Array, Int64Array, Int64Array]]) -> None:
+        """Add neighbors of the frontier: of each type of edges ids, counts of nodes, and places."""
         before = len(self.nodes)
-        targets = np.repeat(np.arange(self.first, before), counts)
+        frontier = np.arange(self.first, before)
+        found = np.concatenate([ids for ids, _, _ in edges])
         unique, at = np.unique(found, return_index=True)
         is_new = ~np.isin(unique, self.nodes)
         new = unique[is_new][np.argsort(at[is_new])]
@@ -53,8 +56,11 @@ class Sample:
         order = np.argsort(self.nodes)
         sources = order[np.searchsorted(self.nodes, found, sorter=order)]
         self.sources = np.concatenate([self.sources, sources])
-        self.targets = np.concatenate([self.targets, targets])
-        self.places = np.concatenate([self.places, places])
+        targets = [np.repeat(frontier, counts) for _, counts, _ in edges]
+        self.targets = np.concatenate([self.targets, *targets])
+        self.places = np.concatenate([self.places, *(places for _, _, places in edges)])
+        kinds = np.repeat(np.arange(len(edges)), [len(ids) for ids, _, _ in edges])
+        self.kinds = np.concatenate([self.kinds, kinds])
         self.first = before
 
 
@@ -62,27 +68,30 @@ def sample(
     batches: Sequence[Int64Array],
     fanouts: Sequence[int],
     randoms: Sequence[np.random.Generator],
-    read: Read,
+    reads: Sequence[Read],
 ) -> list[Sample]:
     """Sample the neighborhoods of the seeds of several batches.
 
     Args:
         batches: Seeds of each, without repeats.
-        fanouts: Neighbors at each hop; -1: all.
+        fanouts: Neighbors at each hop, of each type of edges; -1: all.
         randoms: The generator of each batch.
-        read: Reads lists of neighbors.
+        reads: Read lists of neighbors, of each type of edges.
     """
     made = [Sample(seeds, random) for seeds, random in zip(batches, randoms, strict=True)]
     for fanout in fanouts:
         ids = np.unique(np.concatenate([one.frontier for one in made]))
         if not len(ids):
             break
-        values, offsets = read(ids)
+        lists = [read(ids) for read in reads]
         for one in made:
             at = np.searchsorted(ids, one.frontier)
-            degrees = offsets[at + 1] - offsets[at]
-            places, counts = choose(degrees, fanout, one.random)
-            one.add(values[np.repeat(offsets[at], counts) + places], counts, places)
+            edges: list[tuple[Int64Array, Int64Array, Int64Array]] = []
+            for values, offsets in lists:
+                starts = offsets[at]
+                places, counts = choose(offsets[at + 1] - starts, fanout, one.random)
+                edges.append((values[np.repeat(starts, counts) + places], counts, places))
+            one.add(edges)
     return made
 
 

@@ -194,3 +194,36 @@ def test_parts_of_odd_graphs(tmp_path):
         pytest.raises(tl.SchemaError, match="rename_tensor"),
     ):
         tl.graphs.partition(ds, 2)
+
+
+def test_hetero_data_comes_back_as_it_was_and_its_batches_train(tmp_path):
+    from torch_geometric import transforms
+    from torch_geometric.nn import HeteroConv, SAGEConv
+
+    random = np.random.default_rng(5)
+    data = geometric.data.HeteroData()
+    data["author"].x = torch.randn(40, 6)
+    data["paper"].x = torch.randn(60, 8)
+    data["paper"].y = torch.from_numpy(random.integers(0, 3, 60))
+    written = np.stack([random.integers(0, 40, 200), random.integers(0, 60, 200)])
+    data["author", "writes", "paper"].edge_index = torch.from_numpy(written)
+    data["author", "writes", "paper"].edge_attr = torch.randn(200, 2)
+    data = transforms.ToUndirected()(data)
+
+    graph = tl.graphs.from_hetero(data, str(tmp_path / "hetero"))
+    again = tl.graphs.to_hetero(graph)
+
+    assert again.node_types == data.node_types
+    assert set(again.edge_types) == set(data.edge_types)
+    for name in data.node_types:
+        assert torch.equal(again[name].x, data[name].x)
+    for kind in data.edge_types:
+        order = np.argsort(data[kind].edge_index[1].numpy(), kind="stable")
+        assert torch.equal(again[kind].edge_index, data[kind].edge_index[:, order])
+        assert torch.equal(again[kind].edge_attr, data[kind].edge_attr[order])
+    layer = HeteroConv({kind: SAGEConv((-1, -1), 3) for kind in data.edge_types})
+    loader = tl.graphs.NeighborLoader(graph, ("paper", np.arange(60)), [4], batch_size=20)
+    for batch in loader:
+        out = layer(batch.x_dict, batch.edge_index_dict)["paper"][: batch.batch_size]
+        torch.nn.functional.cross_entropy(out, batch.y_dict["paper"][: batch.batch_size]).backward()
+        assert out.shape == (20, 3)

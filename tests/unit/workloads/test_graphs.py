@@ -103,7 +103,7 @@ def test_samples_have_the_distribution_of_the_reference(graph, edges):
 
     generators = [np.random.default_rng(100 + one) for one in range(rounds)]
     ours, theirs = Counter(), Counter()
-    for one in sample([np.array([node])] * rounds, [3, 2], generators, read):
+    for one in sample([np.array([node])] * rounds, [3, 2], generators, [read]):
         pairs = zip(one.nodes[one.sources].tolist(), one.nodes[one.targets].tolist(), strict=True)
         ours.update(pairs)
     for _ in range(rounds):
