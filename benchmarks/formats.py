@@ -1,55 +1,75 @@
-"""Importers beside the libraries that own the formats: ``python -m benchmarks.formats [NAME …]``.
+"""Importers beside the libraries that own the formats: ``python -m benchmarks formats``.
 
-Both read all rows of the same files, which the library wrote where it writes: it by its iterator,
-and tensorlake into a dataset in memory, which it checks, encodes and commits. Rounds are taken in
-turn; the ratio is the library's CPU seconds over tensorlake's, so that 1 is as fast and 2 twice as
-fast, whatever else the machine does. A library that is not installed leaves its line out.
+Two questions, of the same files, which the library wrote. How long it takes to read all rows: the
+library by its iterator, tensorlake into a dataset in memory, which it checks, hashes, encodes and
+commits; and how long until all rows are written durably: the library by reading them and writing
+them again in its own format, with one fsync of each file, tensorlake into a dataset in a folder.
+Ratios are of processor seconds. All is done once before it is timed, so that no file is read from
+the disk and no module is imported.
+
+A library that is not installed leaves its lines without a figure. Those that tensorlake does
+without, and TensorFlow-free ``tfrecord``, are in no environment of this repository: make that of
+``make test-extras GROUP=formats``, add ``psutil tfrecord nibabel``, and run it there.
 """
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import os
-import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping
+import shutil
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
-from itertools import count
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
 
-import tensorlake as tl
+from benchmarks.harness.data import Workspace
+from benchmarks.harness.runs import (
+    Benchmark,
+    Contender,
+    Goal,
+    Measurement,
+    stopwatch,
+    warm_up,
+)
 
-__all__ = ["FORMATS", "Format"]
+__all__ = ["BENCHMARKS"]
 
-ROUNDS, GOAL = 5, 0.8
 ROWS, SIDE = 20_000, 64
-ARRAY_ROWS = 20_000
-
-_numbers = count()
+ARRAY_ROWS, ARRAYS_READ = 100_000, 1_000
+VOLUMES, VOLUME = 6, (160, 160, 96)
+PANOPTIC_IMAGES, PANOPTIC_SIDE = 100, 320
+OWN, DURABLE = "tensorlake, in memory", "tensorlake, a folder"
+GOAL = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format: how its library writes and reads it, and the importer.
+    """A format by its library.
 
     Attributes:
-        write: Writes files into a folder, and returns their path.
-        read: Reads all of them by the library.
-        importer: The importer.
-        options: Its arguments.
+        importer: Name of the importer, ``tl.ingest.…``.
+        library: The module that reads it.
+        rows: Rows of the source; volumes or images where a row is such.
+        make: Makes the data, in the form that ``read`` yields.
+        write: Writes such data to a folder; returns the path of the source.
+        read: Reads all data of a source.
     """
 
-    write: Callable[[Path], Path]
-    read: Callable[[Path], Any]
     importer: str
-    options: Mapping[str, Any]
+    library: str
+    rows: int
+    make: Callable[[], Any]
+    write: Callable[[Path, Any], Path]
+    read: Callable[[Path], Any]
+
+
+# ---- the data
 
 
 def jpegs() -> list[bytes]:
@@ -65,7 +85,7 @@ def jpegs() -> list[bytes]:
     return made
 
 
-def rows() -> Iterator[dict[str, Any]]:
+def samples() -> Iterator[dict[str, Any]]:
     """Yield rows of a small training set."""
     images = jpegs()
     vectors = np.random.default_rng(0).random((ROWS, 64), np.float32)
@@ -78,6 +98,12 @@ def rows() -> Iterator[dict[str, Any]]:
         }
 
 
+def texts() -> Iterator[dict[str, Any]]:
+    """Yield rows of numbers and texts, which LitData keeps in Arrow's format."""
+    for row in samples():
+        yield {"label": row["label"], "text": row["text"], "score": 0.5}
+
+
 def arrays() -> dict[str, np.ndarray]:
     """Return arrays whose rows are those of a set of small images."""
     random = np.random.default_rng(0)
@@ -88,231 +114,323 @@ def arrays() -> dict[str, np.ndarray]:
     }
 
 
-def drained(rows: Any) -> int:
-    """Read all rows; return their number."""
-    return sum(1 for _ in rows)
+# ---- libraries
 
 
-# ---- a format each
-
-
-def write_mds(folder: Path) -> Path:
-    kinds = {"image": "jpeg", "label": "int", "vector": "ndarray:float32:64", "text": "str"}
+def write_mds(folder: Path, rows: Iterable[Any]) -> Path:
     from PIL import Image
 
+    kinds = {"image": "jpeg", "label": "int", "vector": "ndarray:float32:64", "text": "str"}
     writer = import_module("streaming.base.format.mds.writer").MDSWriter
     with writer(out=str(folder / "mds"), columns=kinds) as out:
-        for row in rows():
-            out.write({**row, "image": Image.open(io.BytesIO(row["image"]))})
+        for row in rows:
+            image = row["image"]
+            is_file = isinstance(image, bytes)
+            out.write({**row, "image": Image.open(io.BytesIO(image)) if is_file else image})
     return folder / "mds"
 
 
-def read_mds(path: Path) -> int:
-    return drained(import_module("streaming.base.local").LocalDataset(str(path)))
+def read_mds(path: Path) -> Iterator[Any]:
+    return iter(import_module("streaming.base.local").LocalDataset(str(path)))
 
 
-def litdata_rows(path: Path, made: Iterator[Any]) -> Path:
+def write_litdata(folder: Path, rows: Iterable[Any]) -> Path:
+    path = folder / "litdata"
     writer = import_module("litdata.streaming.writer").BinaryWriter(str(path), chunk_bytes="8MB")
-    for at, row in enumerate(made):
-        writer.add_item(at, row)
+    for at, row in enumerate(rows):
+        views = {name: bytes(one) for name, one in row.items() if isinstance(one, memoryview)}
+        writer.add_item(at, row | views)
     writer.done()
     writer.merge(1)
     return path
 
 
-def write_litdata(folder: Path) -> Path:
-    return litdata_rows(folder / "litdata", rows())
+def read_litdata(path: Path) -> Iterator[Any]:
+    return iter(import_module("litdata").StreamingDataset(str(path)))
 
 
-def write_litdata_texts(folder: Path) -> Path:
-    kept = ("label", "text")
-    made = ({name: row[name] for name in kept} | {"score": 0.5} for row in rows())
-    return litdata_rows(folder / "litdata-texts", made)
-
-
-def read_litdata(path: Path) -> int:
-    return drained(import_module("litdata").StreamingDataset(str(path)))
-
-
-def write_tfrecord(folder: Path) -> Path:
+def write_tfrecord(folder: Path, rows: Iterable[Any]) -> Path:
     path = folder / "part.tfrecord"
     writer = import_module("tfrecord").TFRecordWriter(str(path))
-    for row in rows():
-        fields = {"image": (row["image"], "byte"), "label": (row["label"], "int")}
-        fields |= {"vector": (row["vector"], "float"), "text": (row["text"].encode(), "byte")}
-        writer.write(fields)
+    for row in rows:
+        text = row["text"]
+        fields = {"image": (bytes(row["image"]), "byte"), "label": (row["label"], "int")}
+        fields["text"] = (text.encode() if isinstance(text, str) else bytes(text), "byte")
+        writer.write(fields | {"vector": (row["vector"], "float")})
     writer.close()
     return path
 
 
-def read_tfrecord(path: Path) -> int:
-    return drained(import_module("tfrecord").tfrecord_loader(str(path), None))
+def read_tfrecord(path: Path) -> Iterator[Any]:
+    return iter(import_module("tfrecord").tfrecord_loader(str(path), None))
 
 
-def write_hdf5(folder: Path) -> Path:
+def write_hdf5(folder: Path, named: Iterable[tuple[str, Any]] | dict[str, Any]) -> Path:
+    given = named.items() if isinstance(named, dict) else named
     with import_module("h5py").File(folder / "x.h5", "w") as file:
-        for name, one in arrays().items():
-            file.create_dataset(name, data=one, chunks=(1_000, *one.shape[1:]))
+        for name, parts in given:
+            write_parts(partial(file.create_dataset, name), parts)
     return folder / "x.h5"
 
 
-def read_hdf5(path: Path) -> None:
-    with import_module("h5py").File(path) as file:
-        for one in file.values():
-            for start in range(0, ARRAY_ROWS, 1_000):
-                one[start : start + 1_000]
-
-
-def write_zarr(folder: Path) -> Path:
+def write_zarr(folder: Path, named: Iterable[tuple[str, Any]] | dict[str, Any]) -> Path:
+    given = named.items() if isinstance(named, dict) else named
     group = import_module("zarr").create_group(str(folder / "x.zarr"))
-    for name, one in arrays().items():
-        group.create_array(name, data=one, chunks=(1_000, *one.shape[1:]))
+    for name, parts in given:
+        write_parts(partial(group.create_array, name), parts)
     return folder / "x.zarr"
 
 
-def read_zarr(path: Path) -> None:
+def write_parts(create: Callable[..., Any], given: Any) -> None:
+    """Write an array, or parts of one, each a chunk."""
+    parts = (
+        given if isinstance(given, Iterator) else iter(np.split(given, ARRAY_ROWS // ARRAYS_READ))
+    )
+    start = 0
+    made: Any = None
+    for part in parts:
+        if made is None:
+            shape = (ARRAY_ROWS, *part.shape[1:])
+            made = create(shape=shape, dtype=part.dtype, chunks=part.shape)
+        made[start : start + len(part)] = part
+        start += len(part)
+
+
+def read_parts(array: Any) -> Iterator[np.ndarray]:
+    for start in range(0, ARRAY_ROWS, ARRAYS_READ):
+        yield array[start : start + ARRAYS_READ]
+
+
+def read_hdf5(path: Path) -> Iterator[tuple[str, Any]]:
+    with import_module("h5py").File(path) as file:
+        for name in file:
+            yield name, read_parts(file[name])
+
+
+def read_zarr(path: Path) -> Iterator[tuple[str, Any]]:
     group = import_module("zarr").open_group(str(path), mode="r")
-    for name in arrays_of():
-        for start in range(0, ARRAY_ROWS, 1_000):
-            group[name][start : start + 1_000]
+    for name in ("image", "label", "vector"):
+        yield name, read_parts(group[name])
 
 
-def arrays_of() -> tuple[str, ...]:
-    return ("image", "label", "vector")
-
-
-def write_lance(folder: Path) -> Path:
+def write_lance(folder: Path, batches: Iterable[Any]) -> Path:
     import pyarrow as pa
 
-    made = [*rows()]
-    flat = pa.array(np.concatenate([row["vector"] for row in made]))
-    table = pa.table(
-        {
-            "image": [row["image"] for row in made],
-            "label": [row["label"] for row in made],
-            "vector": pa.FixedSizeListArray.from_arrays(flat, 64),
-            "text": [row["text"] for row in made],
-        }
-    )
-    import_module("lance").write_dataset(table, str(folder / "x.lance"))
+    flat = pa.list_(pa.float32(), 64)
+    fields = {"image": pa.binary(), "label": pa.int64(), "vector": flat, "text": pa.string()}
+    reader = pa.RecordBatchReader.from_batches(pa.schema(fields), batches)
+    import_module("lance").write_dataset(reader, str(folder / "x.lance"))
     return folder / "x.lance"
 
 
-def read_lance(path: Path) -> int:
-    batches = import_module("lance").dataset(str(path)).to_batches()
-    return sum(len(batch.to_pylist()) for batch in batches)
+def make_batches() -> Iterator[Any]:
+    import pyarrow as pa
+
+    made = [*samples()]
+    for start in range(0, ROWS, ARRAYS_READ):
+        part = made[start : start + ARRAYS_READ]
+        columns = {name: pa.array([row[name] for row in part]) for name in part[0]}
+        flat = pa.array(np.concatenate([row["vector"] for row in part]))
+        columns["vector"] = pa.FixedSizeListArray.from_arrays(flat, 64)
+        yield pa.record_batch(columns)
 
 
-def write_nifti(folder: Path) -> Path:
+def read_lance(path: Path) -> Iterator[Any]:
+    return iter(import_module("lance").dataset(str(path)).to_batches())
+
+
+def make_volumes() -> Iterator[Any]:
     nibabel = import_module("nibabel")
+    x, y, z = np.ogrid[: VOLUME[0], : VOLUME[1], : VOLUME[2]]
+    smooth = 400 * np.sin(x / 17) * np.cos(y / 23) + 300 * np.sin(z / 11)
+    for number in range(VOLUMES):
+        noise = np.random.default_rng(number).normal(0, 12, VOLUME)
+        yield nibabel.Nifti1Image((smooth + noise).astype(np.int16), np.eye(4))
+
+
+def write_nifti(folder: Path, volumes: Iterable[Any]) -> Path:
     (folder / "nifti").mkdir()
-    for number in range(6):
-        voxels = np.random.default_rng(number).integers(0, 500, (96, 96, 64)).astype(np.int16)
-        nibabel.save(nibabel.Nifti1Image(voxels, np.eye(4)), folder / "nifti" / f"{number}.nii.gz")
+    for number, volume in enumerate(volumes):
+        import_module("nibabel").save(volume, folder / "nifti" / f"{number}.nii.gz")
     return folder / "nifti"
 
 
-def read_nifti(path: Path) -> None:
+def read_nifti(path: Path) -> Iterator[Any]:
+    nibabel = import_module("nibabel")
     for file in sorted(path.iterdir()):
-        np.asarray(import_module("nibabel").load(file).dataobj)
+        volume = nibabel.load(file)
+        yield nibabel.Nifti1Image(np.asarray(volume.dataobj), volume.affine)
 
 
-def write_panoptic(folder: Path) -> Path:
-    """Write images and their segments, as COCO lays them out."""
+def make_panoptic() -> Iterator[Any]:
+    """Yield a document of annotations, and then images and their segments by name."""
     from PIL import Image
 
-    (folder / "panoptic_val").mkdir()
-    (folder / "val").mkdir()
     images: list[Any] = []
     annotations: list[Any] = []
-    photo = jpegs()
-    for number in range(100):
+    side = PANOPTIC_SIDE // 4
+    for number in range(PANOPTIC_IMAGES):
         name = f"{number:06d}"
-        ids = np.arange(1, 17).reshape(4, 4).repeat(80, 0).repeat(80, 1)
-        pixels = np.stack([ids % 256, ids // 256, ids * 0], axis=2).astype(np.uint8)
-        Image.fromarray(pixels).save(folder / "panoptic_val" / f"{name}.png")
-        image = Image.open(io.BytesIO(photo[number % 32])).resize((320, 320))
-        image.save(folder / "val" / f"{name}.jpg")
-        images.append({"id": number, "file_name": f"{name}.jpg", "height": 320, "width": 320})
+        images.append({"id": number, "file_name": f"{name}.jpg"})
+        images[-1] |= {"height": PANOPTIC_SIDE, "width": PANOPTIC_SIDE}
         segments = [
-            {"id": one, "category_id": one % 3, "iscrowd": 0, "area": 6400}
-            | {"bbox": [(one - 1) % 4 * 80, (one - 1) // 4 * 80, 80, 80]}
+            {"id": one, "category_id": one % 3, "iscrowd": 0, "area": side * side}
+            | {"bbox": [(one - 1) % 4 * side, (one - 1) // 4 * side, side, side]}
             for one in range(1, 17)
         ]
-        annotations.append(
-            {"image_id": number, "file_name": f"{name}.png", "segments_info": segments}
-        )
+        annotations.append({"image_id": number, "file_name": f"{name}.png"})
+        annotations[-1]["segments_info"] = segments
     categories = [{"id": at, "name": f"class {at}", "isthing": at % 2} for at in range(3)]
-    path = folder / "panoptic_val.json"
-    document = {"images": images, "annotations": annotations, "categories": categories}
-    path.write_text(json.dumps(document))
-    return path
+    yield {"images": images, "annotations": annotations, "categories": categories}
+    ids = np.arange(1, 17).reshape(4, 4).repeat(side, 0).repeat(side, 1)
+    pixels = np.stack([ids % 256, ids // 256, ids * 0], axis=2).astype(np.uint8)
+    out = io.BytesIO()
+    Image.fromarray(pixels).save(out, "PNG")
+    for number, photo in zip(range(PANOPTIC_IMAGES), jpegs() * PANOPTIC_IMAGES, strict=False):
+        image = io.BytesIO()
+        large = Image.open(io.BytesIO(photo)).resize((PANOPTIC_SIDE, PANOPTIC_SIDE))
+        large.save(image, "JPEG")
+        yield f"{number:06d}", image.getvalue(), out.getvalue()
 
 
-def read_panoptic(path: Path) -> None:
-    """Read masks and pixels as panopticapi and torchvision's recipes do."""
+def write_panoptic(folder: Path, given: Iterable[Any]) -> Path:
+    (folder / "panoptic_val").mkdir()
+    (folder / "val").mkdir()
+    document, *files = given
+    (folder / "panoptic_val.json").write_text(json.dumps(document))
+    for name, image, segments in files:
+        (folder / "val" / f"{name}.jpg").write_bytes(image)
+        (folder / "panoptic_val" / f"{name}.png").write_bytes(segments)
+    return folder / "panoptic_val.json"
+
+
+def read_panoptic(path: Path) -> Iterator[Any]:
+    """Read masks and files as panopticapi's and torchvision's recipes do."""
     from PIL import Image
 
     document = json.loads(path.read_text())
+    yield document
     for image, one in zip(document["images"], document["annotations"], strict=True):
-        png = np.asarray(Image.open(path.with_suffix("") / one["file_name"]), np.uint32)
+        content = (path.with_suffix("") / one["file_name"]).read_bytes()
+        png = np.asarray(Image.open(io.BytesIO(content)), np.uint32)
         ids = png[..., 0] + png[..., 1] * 256 + png[..., 2] * 65_536
         segments = np.array([segment["id"] for segment in one["segments_info"]])
         np.asarray(ids == segments[:, None, None])
-        (path.parent / "val" / image["file_name"]).read_bytes()
+        name = image["file_name"]
+        yield Path(name).stem, (path.parent / "val" / name).read_bytes(), content
 
 
-FORMATS: Mapping[str, Format] = {
-    "mds": Format(write_mds, read_mds, "mds", {}),
-    "litdata": Format(write_litdata, read_litdata, "litdata", {}),
-    "litdata-texts": Format(write_litdata_texts, read_litdata, "litdata", {}),
-    "tfrecord": Format(write_tfrecord, read_tfrecord, "tfrecord", {}),
-    "hdf5": Format(write_hdf5, read_hdf5, "hdf5", {}),
-    "zarr": Format(write_zarr, read_zarr, "zarr", {}),
-    "lance": Format(write_lance, read_lance, "lance", {}),
-    "nifti": Format(write_nifti, read_nifti, "nifti", {}),
-    "coco_panoptic": Format(write_panoptic, read_panoptic, "coco_panoptic", {}),
+FORMATS: dict[str, Format] = {
+    "mds": Format("mds", "streaming", ROWS, samples, write_mds, read_mds),
+    "litdata": Format("litdata", "litdata", ROWS, samples, write_litdata, read_litdata),
+    "litdata-texts": Format("litdata", "litdata", ROWS, texts, write_litdata, read_litdata),
+    "tfrecord": Format("tfrecord", "tfrecord", ROWS, samples, write_tfrecord, read_tfrecord),
+    "hdf5": Format("hdf5", "h5py", ARRAY_ROWS, arrays, write_hdf5, read_hdf5),
+    "zarr": Format("zarr", "zarr", ARRAY_ROWS, arrays, write_zarr, read_zarr),
+    "lance": Format("lance", "lance", ROWS, make_batches, write_lance, read_lance),
+    "nifti": Format("nifti", "nibabel", VOLUMES, make_volumes, write_nifti, read_nifti),
+    "panoptic": Format(
+        "coco_panoptic", "PIL", PANOPTIC_IMAGES, make_panoptic, write_panoptic, read_panoptic
+    ),
 }
 
 
-def cpu_seconds(call: Callable[[], Any]) -> float:
-    """Return the seconds that a call took of all cores."""
-    begun = time.process_time()
-    call()
-    return time.process_time() - begun
+# ---- contenders
 
 
-def ratios(one: Format, folder: Path) -> list[tuple[float, float]]:
-    """Return the library's and tensorlake's seconds of each round."""
-    path = one.write(folder)
-    importer = getattr(tl.ingest, one.importer)
-
-    def ours() -> None:
-        importer(path, f"memory://formats-{next(_numbers)}", progress=False, **one.options).close()
-
-    one.read(path)
-    ours()
-    return [(cpu_seconds(lambda: one.read(path)), cpu_seconds(ours)) for _ in range(ROUNDS)]
-
-
-def main(names: list[str]) -> None:
-    """Measure, and print."""
-    for name in names or FORMATS:
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                pairs = ratios(FORMATS[name], Path(folder))
-            except ImportError as error:
-                print(f"{name}: not measured: {error}")
-                continue
-        found = sorted(theirs / ours for theirs, ours in pairs)
-        seconds = " ".join(f"{median(one):.3f}" for one in zip(*pairs, strict=True))
-        mark = "reached" if median(found) >= GOAL else "missed"
-        print(
-            f"{name}: {found[0]:.2f} {median(found):.2f} {found[-1]:.2f} ({mark}; CPU s {seconds};"
-            f" load {os.getloadavg()[0]:.0f})",
-            flush=True,
-        )
+def source_of(workspace: Workspace, name: str) -> Path:
+    """Return the path of a format's files, which its library writes once."""
+    one, folder = FORMATS[name], workspace.folder / "formats" / name
+    import_module(one.library)
+    noted = folder / "path.txt"
+    if not noted.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / "files").mkdir(parents=True)
+        noted.write_text(str(one.write(folder / "files", one.make()).relative_to(folder)))
+    return folder / noted.read_text()
 
 
-if __name__ == "__main__":
-    main(sys.argv[1:])
+def prepare(workspace: Workspace, *, name: str) -> None:
+    try:
+        source_of(workspace, name)
+    except ImportError:
+        return  # its contenders say so
+
+
+def drain(given: Iterator[Any]) -> None:
+    """Read all that is yielded, and what that yields."""
+    for one in given:
+        parts: Any = one[-1] if isinstance(one, tuple) else None
+        if isinstance(parts, Iterator):
+            drain(parts)
+        to_rows = getattr(one, "to_pylist", None)
+        if to_rows is not None:  # rows, as other libraries yield them
+            to_rows()
+
+
+def read_all(one: Format, path: Path, _: Path) -> None:
+    drain(one.read(path))
+
+
+def write_again(one: Format, path: Path, scratch: Path) -> None:
+    scratch.mkdir()
+    one.write(scratch, one.read(path))
+    for file in [file for file in scratch.rglob("*") if file.is_file()]:
+        with file.open("rb") as opened:
+            os.fsync(opened.fileno())
+
+
+def ingest(one: Format, path: Path, place: Path | str) -> None:
+    import tensorlake as tl
+
+    getattr(tl.ingest, one.importer)(path, place, progress=False).close()
+
+
+def measured(
+    workspace: Workspace,
+    *,
+    name: str,
+    call: Callable[[Format, Path, Any], None],
+    in_memory: bool = False,
+) -> Measurement:
+    one = FORMATS[name]
+    try:
+        path = source_of(workspace, name)
+    except ImportError as error:
+        return Measurement(0, 0, note=f"{error.name} is not installed")
+    warm_up()
+    scratch = workspace.folder / "formats" / name / "scratch"
+    places = ["memory://formats-once", "memory://formats"] if in_memory else [scratch, scratch]
+    shutil.rmtree(scratch, ignore_errors=True)
+    call(one, path, places[0])
+    shutil.rmtree(scratch, ignore_errors=True)
+    gc.collect()
+    gc.freeze()  # what the libraries loaded is not looked through again while one is timed
+    with stopwatch() as watch:
+        call(one, path, places[1])
+    shutil.rmtree(scratch, ignore_errors=True)
+    return Measurement(watch.seconds, one.rows, watch.cpu_seconds)
+
+
+def benchmark(name: str, one: Format) -> Benchmark:
+    reading, writing = f"{one.library}, reads", f"{one.library}, reads and writes"
+    run = partial(partial, measured, name=name)
+    return Benchmark(
+        name=f"formats-{name}",
+        question=f"Ingestion by tl.ingest.{one.importer}, and reading by the format's own library",
+        unit="rows/s",
+        contenders=(
+            Contender(OWN, run(call=ingest, in_memory=True)),
+            Contender(DURABLE, run(call=ingest)),
+            Contender(reading, run(call=read_all)),
+            Contender(writing, run(call=write_again)),
+        ),
+        goals=(
+            Goal(OWN, reading, GOAL, "CPU second"),
+            Goal(DURABLE, writing, GOAL, "CPU second"),
+        ),
+        prepare=partial(prepare, name=name),
+    )
+
+
+BENCHMARKS = tuple(benchmark(name, one) for name, one in FORMATS.items())

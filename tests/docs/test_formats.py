@@ -8,8 +8,6 @@ import tensorlake as tl
 from tests.docs.test_snippets import NOT_RUN, ROOT, snippets
 
 PAGE = ROOT / "docs" / "how-to" / "come-from-another-library.md"
-BY_HAND = {"deeplake"}
-"""Version 3 wrote its folders, and does not install beside this NumPy: tests/unit has some."""
 
 
 def test_each_importer_is_called_in_code_that_runs():
@@ -17,7 +15,7 @@ def test_each_importer_is_called_in_code_that_runs():
     called = {name for text in run for name in re.findall(r"tl\.ingest\.(\w+)\(", text)}
     importers = {name for name in tl.ingest.__all__ if name.islower()}
 
-    assert importers - called - BY_HAND == set()
+    assert importers - called == set()
 
 
 def test_each_importer_is_in_the_table_of_the_reference():

@@ -3,11 +3,13 @@
 photos/CLASS/NAME.jpg     19 pictures of COCO, by the class of the largest thing on them
 coco/instances.json       their boxes; coco/images/ the pictures
 mnist/*.gz                the 10,000 digits of MNIST's test set
+pets-3/                   a small dataset that Deep Lake 3.9 wrote
 examples/data/            all of it, as a checkout has it
 """
 
 import json
 import shutil
+import zipfile
 from pathlib import Path
 
 DATA = Path(__file__).resolve().parents[2] / "examples" / "data"
@@ -17,6 +19,8 @@ def lay_out_data(folder: Path) -> None:
     (folder / "examples").mkdir()
     (folder / "examples" / "data").symlink_to(DATA)
     shutil.copytree(DATA / "mnist", folder / "mnist")
+    with zipfile.ZipFile(Path(__file__).parent / "deeplake_3_9.zip") as archive:
+        archive.extractall(folder / "pets-3")
     shutil.copytree(DATA / "coco", folder / "coco")
     listing = json.loads((DATA / "coco" / "instances.json").read_text(encoding="utf-8"))
     names = {category["id"]: category["name"] for category in listing["categories"]}

@@ -1,6 +1,6 @@
 """Folders of Deep Lake's version 3: each tensor a tensor, by its htype.
 
-image, video, audio         files as they are stored; arrays become PNG
+image, video, audio, mesh   files as they are stored; arrays become PNG
 class_label, bbox           ClassLabel, BBox in the format that ``coords`` has
 text, json, list, tag       Text, Json
 polygon, nifti              Polygon, Nifti
@@ -18,12 +18,18 @@ from typing import Any, Unpack
 import numpy as np
 
 from tensorlake.dataset import Dataset
-from tensorlake.errors import InvalidInputError, did_you_mean
+from tensorlake.errors import InvalidInputError, TensorlakeError, did_you_mean
 from tensorlake.ingest.engine.found_files import Piece, source_path
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.source import LoadedRows, given_settings, part_of
 from tensorlake.ingest.engine.source_files import SourceFiles
-from tensorlake.ingest.records.deeplake_chunks import DeepLakeFolder, DeepLakeTensor, decompressed
+from tensorlake.ingest.records.deeplake_chunks import (
+    DeepLakeFolder,
+    DeepLakeTensor,
+    Sample,
+    TiledSample,
+    decompressed,
+)
 from tensorlake.ingest.tables.arrow import check_pieces, ingest_pieces
 from tensorlake.types import (
     Array,
@@ -33,6 +39,7 @@ from tensorlake.types import (
     Embedding,
     Image,
     Json,
+    Mesh,
     Nifti,
     Polygon,
     SampleType,
@@ -49,6 +56,7 @@ PIECE_NBYTES = 8 << 20
 """Bytes of the rows that are read together."""
 
 _CODECS = {"jpeg": "jpeg", "png": "png", "webp": "webp", "tiff": "tiff", "jpeg2000": "jpeg2000"}
+_PNG = Image("png")
 _FILES = {
     **dict.fromkeys(("mp4", "mkv", "avi"), Video),
     **dict.fromkeys(("mp3", "flac", "wav"), Audio),
@@ -63,8 +71,6 @@ _ARRAYS = (
     "keypoints_coco",
     "point_cloud",
 )
-
-Sample = tuple[bytes, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +95,9 @@ def deeplake(
     """Ingest a folder of Deep Lake's versions 2 and 3, without its library.
 
     The newest commit of a branch is read, with the rows written since. Images, videos and audio
-    stay as they are stored. Tensors of links, of tiles, of chunks that are compressed as one image,
-    and of the htypes mesh and dicom are refused by name.
+    stay as they are stored, and so do meshes; arrays, and PNG files, that are in tiles are joined.
+    Tensors of links, of tiles that are compressed otherwise, of chunks that are compressed as one
+    image, and of the htype dicom are refused by name.
 
     Args:
         src: The folder, by path or URL.
@@ -212,7 +219,12 @@ def _column(tensor: DeepLakeTensor) -> _Column:
         raise _refused(tensor, f"its chunks are compressed as {meta['chunk_compression']}")
     has_none = 0 in meta["min_shape"]  # a sample of nothing, which is Deep Lake's None
 
-    def content_of_file(sample: Sample) -> bytes | None:
+    if tensor.tiles and compression not in {None, "lz4", "png"}:
+        raise _refused(tensor, f"its samples are in tiles that are {compression}")
+
+    def content_of_file(sample: Sample | TiledSample) -> bytes | np.ndarray | None:
+        if isinstance(sample, TiledSample):
+            return sample.joined(_pixels)
         return sample[0] or None
 
     if compression in _FILES and htype in {"video", "audio"}:
@@ -222,6 +234,8 @@ def _column(tensor: DeepLakeTensor) -> _Column:
         if htype.startswith("image"):
             return _of(tensor, Image(codec, nullable=has_none), content_of_file)
         return _of(tensor, SegmentMask(_names(tensor), nullable=has_none), content_of_file)
+    if compression == "ply" and htype == "mesh":
+        return _of(tensor, Mesh(nullable=has_none), content_of_file)
     if compression in {"nii", "nii.gz"} and htype == "nifti":
         return _of(tensor, Nifti(nullable=has_none), content_of_file)
     if compression not in {None, "lz4"}:
@@ -236,11 +250,13 @@ def _column(tensor: DeepLakeTensor) -> _Column:
         return _of(tensor, Json(), lambda sample: json.loads(content(sample)))
     dtype = np.dtype(str(meta.get("dtype")))
 
-    def array(sample: Sample) -> np.ndarray:
+    def array(sample: Sample | TiledSample) -> np.ndarray:
+        if isinstance(sample, TiledSample):
+            return sample.joined(array)
         return np.frombuffer(content(sample), dtype).reshape(sample[1])
 
-    def array_or_none(sample: Sample) -> np.ndarray | None:
-        return array(sample) if 0 not in sample[1] else None
+    def array_or_none(sample: Sample | TiledSample) -> np.ndarray | None:
+        return array(sample) if isinstance(sample, TiledSample) or 0 not in sample[1] else None
 
     if htype == "polygon" and dtype == np.float32 and meta["max_shape"][2:] in ([0], [2]):
         return _of(tensor, Polygon(), lambda sample: polygons(content(sample)))
@@ -277,6 +293,16 @@ def _of(tensor: DeepLakeTensor, kind: SampleType, value: Callable[[Sample], Any]
     if not isinstance(kind, Image | Text):
         raise _refused(tensor, f"it is a sequence of {kind.describe()}")
     return _Column(tensor, SequenceType(kind), lambda row: [value(sample) for sample in row])
+
+
+def _pixels(tile: Sample) -> np.ndarray:
+    """Return the pixels of a tile that is a PNG file; ValueError where it is damaged."""
+    try:
+        column = _PNG.convert([tile[0]], tensor="tile")
+        pixels = np.asarray(_PNG.present_one(_PNG.decode(column, tensor="tile"), 0))
+    except TensorlakeError as error:
+        raise ValueError(error.message) from error
+    return pixels.reshape(tile[1])
 
 
 def _value(column: _Column, row: Any, at: int) -> Any:

@@ -10,15 +10,22 @@
     shapes    sides of the sample, number of the last sample that has them      u32 each
     places    bytes of a sample, where the first one begins, the last of them   u32 each
 
-Written from files that Deep Lake 3.9 makes; integers are little-endian. Samples of several chunks
-(tiles), links, and chunks compressed as one image are refused.
+A sample that is larger than a chunk is cut into tiles, a chunk each without places, in the order of
+their first elements; those at its end are smaller. [versions/COMMIT/]TENSOR/tiles_index/unsharded:
+
+    u8 length, version · samples in tiles, axes · number of the sample, its sides, a tile's   u64
+
+Written from files that Deep Lake 3.9 makes; integers are little-endian. Links, and chunks
+compressed as one image are refused.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -29,7 +36,7 @@ from tensorlake.errors import InvalidInputError
 from tensorlake.ingest.engine.source_files import SourceFiles
 from tensorlake.storage import public_url
 
-__all__ = ["DeepLakeFolder", "DeepLakeTensor"]
+__all__ = ["DeepLakeFolder", "DeepLakeTensor", "Sample", "TiledSample", "decompressed"]
 
 FIRST_COMMIT = "firstdbf9474d461a19e9333c2fd19b46115348f"
 """The name of every dataset's first commit, whose files have no folder of their own."""
@@ -38,7 +45,45 @@ CHUNKS_IN_MEMORY = 16
 DECOMPRESSED_NBYTES_MAX = 2 << 30
 
 _U32 = np.dtype("<u4")
+_U64 = np.dtype("<u8")
+_TILES_HEAD = 2  # numbers before those of the samples
 _FRAME = b"\x04\x22\x4d\x18"  # with which a frame of LZ4 begins
+
+
+Sample = tuple[bytes, tuple[int, ...]]
+"""The bytes of a sample, or of a tile, and its shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class TiledSample:
+    """A sample in tiles.
+
+    Attributes:
+        shape: Its shape.
+        tile: The shape of a tile, but at the sample's end.
+        parts: The tiles, in the order of their first elements.
+    """
+
+    shape: tuple[int, ...]
+    tile: tuple[int, ...]
+    parts: Sequence[Sample]
+
+    def joined(self, decode: Callable[[Sample], np.ndarray]) -> np.ndarray:
+        """Return the whole array; ValueError where tiles do not make it up."""
+        counts = [
+            -(-side // max(1, tile)) for side, tile in zip(self.shape, self.tile, strict=True)
+        ]
+        if math.prod(counts) != len(self.parts):
+            raise ValueError(f"it has {len(self.parts)} tiles, not {math.prod(counts)}")
+        decoded = [decode(one) for one in self.parts]
+        if sum(one.size for one in decoded) != math.prod(self.shape):
+            raise ValueError(f"its tiles do not make up {self.shape}")
+        values = np.empty(self.shape, decoded[0].dtype)
+        for corner, one in zip(np.ndindex(*counts), decoded, strict=True):
+            starts = [at * tile for at, tile in zip(corner, self.tile, strict=True)]
+            place = tuple(slice(at, at + tile) for at, tile in zip(starts, self.tile, strict=True))
+            values[place] = one.reshape(values[place].shape)
+        return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +97,7 @@ class DeepLakeTensor:
         chunks: Names of its chunks.
         stops: The sample after the last one of each chunk, int64.
         items: The item after the last one of each row, int64, of a sequence; None otherwise.
+        tiles: The shapes of samples in tiles, and of a tile of each, by number of the sample.
     """
 
     name: str
@@ -60,6 +106,7 @@ class DeepLakeTensor:
     chunks: Sequence[str]
     stops: np.ndarray
     items: np.ndarray | None
+    tiles: Mapping[int, tuple[tuple[int, ...], tuple[int, ...]]]
 
     @property
     def length(self) -> int:
@@ -130,23 +177,38 @@ class DeepLakeFolder:
 
     def _samples(
         self, tensor: DeepLakeTensor, start: int, stop: int
-    ) -> Iterator[tuple[bytes, tuple[int, ...]]]:
+    ) -> Iterator[Sample | TiledSample]:
         while start < stop:
+            if start in tensor.tiles:
+                yield self._tiled(tensor, start)
+                start += 1
+                continue
             number = int(np.searchsorted(tensor.stops, start, side="right"))
             begin = int(tensor.stops[number - 1]) if number else 0
             end = min(stop, int(tensor.stops[number]))
-            path = self._path(tensor, tensor.chunks[number])
-            try:
-                chunk = self._chunk(path, tensor.meta.get("chunk_compression"))
-                for at in range(start - begin, end - begin):
-                    yield chunk.sample(at)
-            except (ValueError, IndexError, struct.error, OSError) as error:
-                if isinstance(error, InvalidInputError):
-                    raise
-                where = public_url(path)
-                message = f"the chunk {where!r} of {tensor.name!r} is damaged: {error}"
-                raise InvalidInputError(message, src=where, tensor=tensor.name) from error
+            with self._chunk_of(tensor, number) as chunk:
+                yield from map(chunk.sample, range(start - begin, end - begin))
             start = end
+
+    def _tiled(self, tensor: DeepLakeTensor, at: int) -> TiledSample:
+        first, last = np.searchsorted(tensor.stops, [at, at + 1], side="right").tolist()
+        parts: list[Sample] = []
+        for number in range(first, last):
+            with self._chunk_of(tensor, number) as chunk:
+                parts.append(chunk.tile())
+        return TiledSample(*tensor.tiles[at], parts)
+
+    @contextmanager
+    def _chunk_of(self, tensor: DeepLakeTensor, number: int) -> Generator[_Chunk]:
+        path = self._path(tensor, tensor.chunks[number])
+        try:
+            yield self._chunk(path, tensor.meta.get("chunk_compression"))
+        except (ValueError, IndexError, struct.error, OSError) as error:
+            if isinstance(error, InvalidInputError):
+                raise
+            where = public_url(path)
+            message = f"the chunk {where!r} of {tensor.name!r} is damaged: {error}"
+            raise InvalidInputError(message, src=where, tensor=tensor.name) from error
 
     def _read_chunk(self, path: str, compression: str | None) -> _Chunk:
         return _Chunk.parse(self._files.content(path), compression)
@@ -211,13 +273,28 @@ class DeepLakeFolder:
             items = None
             if meta.get("is_sequence"):
                 items = _stops_of(self._table(f"{folder}/sequence_index/unsharded", 3, fixed=True))
+            tiles = self._tiles(f"{folder}/tiles_index/unsharded")
             chunks = [f"{number:x}" for number in ids[:, 0].tolist()]
             stops = ids[:, -1].astype(np.int64) + 1
         except (ValueError, IndexError) as error:
             raise self._damaged(f"the index of {name!r}: {error}") from error
         if bool((np.diff(stops, prepend=0) < 0).any()):
             raise self._damaged(f"the index of {name!r} does not ascend")
-        return DeepLakeTensor(name, folder, meta, chunks, stops, items)
+        return DeepLakeTensor(name, folder, meta, chunks, stops, items, tiles)
+
+    def _tiles(self, name: str) -> dict[int, tuple[tuple[int, ...], tuple[int, ...]]]:
+        path = f"{self._at(self._commits[0])}{name}"
+        content = self._files.content(path) if path in self._listed else b""
+        if not content:
+            return {}
+        numbers = np.frombuffer(content, _U64, offset=1 + content[0]).tolist()
+        if len(numbers) < _TILES_HEAD:
+            return {}
+        count, axes = numbers[:_TILES_HEAD]
+        if len(numbers) != _TILES_HEAD + count * (1 + 2 * axes):
+            raise ValueError("its tiles are cut off")
+        rows = [numbers[at : at + 1 + 2 * axes] for at in range(2, len(numbers), 1 + 2 * axes)]
+        return {at: (tuple(both[:axes]), tuple(both[axes:])) for at, *both in rows}
 
     def _table(self, name: str, columns: int, *, fixed: bool = False) -> np.ndarray:
         """Read a table of numbers, whose width follows its version unless it is ``fixed``."""
@@ -271,7 +348,13 @@ class _Chunk:
             raise ValueError(f"it is compressed as {compression}, which is not read here")
         return cls(shapes, places, memoryview(data))
 
-    def sample(self, at: int) -> tuple[bytes, tuple[int, ...]]:
+    def tile(self) -> Sample:
+        """Return the one tile that it is."""
+        if len(self.shapes) != 1 or len(self.places):
+            raise ValueError("it is not one tile")
+        return bytes(self.data), tuple(self.shapes[0, :-1].tolist())
+
+    def sample(self, at: int) -> Sample:
         """Return a sample's bytes and shape."""
         shape: tuple[int, ...] = ()
         if len(self.shapes):

@@ -8,7 +8,7 @@ one piece. The lengths and the data have checksums, which are verified.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from glob import has_magic
@@ -239,12 +239,13 @@ class _Records:
     def load(self, pieces: Sequence[Piece], *, types: Mapping[str, SampleType]) -> LoadedRows:
         """Read pieces as columns of values."""
         columns: dict[str, list[Any]] = {name: [] for name in types}
+        row_of = _rows(types)
         refused: list[Refused] = []
         names: list[tuple[Piece, int]] = []
         for piece in pieces:
             for number, data in self._read(piece, refused):
                 try:
-                    row = _row(parse_example(data), types)
+                    row = row_of(parse_example(data))
                 except (ValueError, RecursionError) as error:  # also of UTF-8 and JSON
                     self._refuse(refused, piece, number, str(error), data)
                     continue
@@ -348,17 +349,40 @@ def _bytes_type(values: Sequence[bytes]) -> Any:
     return Text() if is_text else Bytes()
 
 
-def _row(features: Mapping[str, Values | None], types: Mapping[str, SampleType]) -> dict[str, Any]:
-    strange = features.keys() - types.keys() - {f"{name}{SHAPE_FEATURE}" for name in types}
-    if strange:
-        raise ValueError(
-            f"it has the feature {min(strange)!r}, which the first and last records lack"
-            f"\nsay what it is: schema={{{min(strange)!r}: …}}"
-        )
-    return {
-        name: _value(name, kind, features.get(name), features.get(f"{name}{SHAPE_FEATURE}"))
-        for name, kind in types.items()
-    }
+Features = Mapping[str, Values | None]
+
+
+def _rows(types: Mapping[str, SampleType]) -> Callable[[Features], dict[str, Any]]:
+    """Return what makes the values of a row of its features; ValueError where they are others."""
+    known = types.keys() | {f"{name}{SHAPE_FEATURE}" for name in types}
+    usual = {name: _usual(kind) for name, kind in types.items()}
+
+    def row_of(features: Features) -> dict[str, Any]:
+        if not features.keys() <= known:
+            raise ValueError(
+                f"it has the feature {min(features.keys() - known)!r}, which the first and last"
+                f" records lack\nsay what it is: schema={{{min(features.keys() - known)!r}: …}}"
+            )
+        row: dict[str, Any] = {}
+        for name, one in usual.items():
+            values = features.get(name)
+            if one is not None and values is not None and len(values) == one[0]:
+                row[name] = one[1](values)
+            else:
+                shape = features.get(f"{name}{SHAPE_FEATURE}")
+                row[name] = _value(name, types[name], values, shape)
+        return row
+
+    return row_of
+
+
+def _usual(kind: SampleType) -> tuple[int, Callable[[Any], Any]] | None:
+    """Return how many values a feature of a type usually has, and what makes a sample of them."""
+    if isinstance(kind, SequenceType) or kind.dtype == np.bool_:
+        return None
+    if kind.is_media or not kind.shape:
+        return 1, lambda values: _one(kind, values[0])
+    return None
 
 
 def _stacked(values: list[Any]) -> Any:

@@ -38,6 +38,7 @@ START = "panoptic_"
 """Before the name of the images' folder, in the name of COCO's own files."""
 
 _CHANNELS = 3
+_THREE_BYTES = np.uint32(0xFFFFFF)
 _PNG = Image("png")
 
 
@@ -343,7 +344,8 @@ def _row(item: _Item, content: bytes | None, categories: Mapping[int, _Category]
 def segment_runs(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return where each run of one segment begins, columns first, and the segment of each."""
     flat = pixels.T.reshape(-1)
-    starts = np.flatnonzero(np.diff(flat, prepend=flat[:1] - 1))
+    changes = np.flatnonzero(flat[1:] != flat[:-1]) + 1
+    starts = np.concatenate([np.zeros(min(1, len(flat)), np.int64), changes])
     return starts, flat[starts]
 
 
@@ -373,7 +375,7 @@ def segment_masks(
 
 
 def _pixels(content: Buffer, refuse: Any) -> np.ndarray:
-    """Return the segment of each pixel, int64 (height, width)."""
+    """Return the segment of each pixel, uint32 (height, width), columns first in memory."""
     try:
         column = _PNG.convert([content], tensor="segments")
         pixels = np.asarray(_PNG.present_one(_PNG.decode(column, tensor="segments"), 0))
@@ -381,9 +383,12 @@ def _pixels(content: Buffer, refuse: Any) -> np.ndarray:
         raise refuse(f"its PNG file cannot be read: {error.message}") from error
     if pixels.ndim != _CHANNELS or pixels.shape[2] != _CHANNELS or pixels.dtype != np.uint8:
         raise refuse("its PNG file has not three channels of 8 bits")
-    wide = np.zeros((*pixels.shape[:2], 4), np.uint8)
-    wide[:, :, :_CHANNELS] = pixels
-    return wide.view("<u4")[:, :, 0].astype(np.int64)
+    # Four bytes at each pixel, of which the last is of the next one
+    height, width, _ = pixels.shape
+    padded = np.append(pixels.reshape(-1), np.uint8(0))
+    strides = (_CHANNELS * width, _CHANNELS)
+    four = np.ndarray((height, width), "<u4", padded, strides=strides)
+    return np.bitwise_and(four, _THREE_BYTES, order="F")
 
 
 def _refused(item: _Item, reason: str) -> InvalidInputError:

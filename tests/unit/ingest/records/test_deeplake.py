@@ -245,3 +245,50 @@ def test_polygons_and_volumes_are_read(renamed: Path) -> None:
     assert len(ds[2]["p"]) == 0
     voxels = np.asarray(volumes[0]["n"])
     assert sorted(voxels.reshape(-1).tolist()) == [*range(4 * 5 * 6)]
+
+
+@pytest.fixture(scope="module")
+def tiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of samples that are larger than a chunk of 2,500 bytes, and of meshes."""
+    folder = tmp_path_factory.mktemp("deeplake-tiles") / "set"
+    with zipfile.ZipFile(ARCHIVE.with_name("deeplake_3_9_tiles.zip")) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+SHAPES = ((40, 60, 3), (5, 4, 3), (71, 30, 3), (6, 7, 3))
+
+
+@pytest.mark.parametrize("name", ["raw", "packed", "chunked", "image"])
+def test_samples_in_tiles_are_joined(tiled: Path, tmp_path: Path, name: str) -> None:
+    ds = tl.ingest.deeplake(tiled, str(tmp_path / "in.tl"), columns=[name])
+
+    for row, shape in enumerate(SHAPES):
+        expected = (np.arange(np.prod(shape)) % 251).reshape(shape).astype(np.uint8)
+        assert np.array_equal(ds[name][row], expected)
+
+
+def test_tiles_that_would_lose_pixels_are_refused(tiled: Path, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match=r"'photo' is not read here: .* tiles .* jpeg"):
+        tl.ingest.deeplake(tiled, str(tmp_path / "in.tl"), columns=["photo"])
+
+
+def test_a_tile_that_is_missing_is_damage(tiled: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiled, tmp_path / "set")
+    index = folder / "raw" / "chunks_index" / "unsharded"
+    content = index.read_bytes()
+    begin = 2 + content[0]
+    index.write_bytes(content[:begin] + content[begin + 16 :])
+
+    with pytest.raises(
+        InvalidInputError, match=r"row 0 of 'raw' is damaged: it has 3 tiles, not 4"
+    ):
+        tl.ingest.deeplake(folder, str(tmp_path / "in.tl"), columns=["raw"])
+
+
+def test_meshes_are_their_files(tiled: Path, tmp_path: Path) -> None:
+    ds = tl.ingest.deeplake(tiled, str(tmp_path / "in.tl"), columns=["mesh"])
+
+    assert ds["mesh"].type == tl.Mesh()
+    assert [mesh.faces.shape for mesh in ds["mesh"][:]] == [(12, 3)] * 4
+    assert ds["mesh"].bytes(1).startswith(b"ply\nformat ascii")
