@@ -119,7 +119,7 @@ class Table:
         self._loader = lookahead
         capacity = checked_integer(capacity, name="capacity", least=0)
         self._cache = PlannedCache(capacity, evicted=self._write_back)
-        self._ahead: deque[tuple[Any, Int64Array, Any]] = deque()  # batch, ids, the loader's state
+        self._ahead: deque[tuple[Any, Int64Array, Any]] = deque()  # batch, sorted ids, the state
         self._now: tuple[Int64Array, Rows] | None = None  # sorted ids of the batch, and their rows
         self._state: Any = None
         self._early: dict[int, Rows] = {}  # fetched, and not used yet
@@ -148,7 +148,7 @@ class Table:
             batch = next(source, None)
             if batch is not None:
                 state = getattr(self._loader, "state_dict", None)
-                ids = self._checked(self._ids_of(batch))
+                ids = np.unique(self._checked(self._ids_of(batch)))
                 self._ahead.append((batch, ids, None if state is None else state()))
             return batch is not None
 
@@ -166,10 +166,9 @@ class Table:
                         break
                     peeked.append(self._ahead[-1][1])
                 batch, ids, self._state = self._ahead.popleft()
-                unique, first = np.unique(ids, return_index=True)
                 self._follow()
                 self._covered = max(0, self._covered - 1)
-                self._now = unique, self._cache.gather(ids, self._fetch)[first]
+                self._now = ids, self._cache.gather(ids, self._fetch)
                 self._ask(reader)
                 self._stage(least=STAGED_ROWS)
                 yield batch
@@ -206,7 +205,7 @@ class Table:
             DTypeMismatchError: The values are of another kind.
         """
         flat = self._checked(ids)
-        if len(np.unique(flat)) < len(flat):
+        if not (np.diff(flat) > 0).all() and len(np.unique(flat)) < len(flat):
             raise InvalidInputError(
                 "an id is given twice, and a row has one value\nadd the gradients of an id first:"
                 " np.unique(ids, return_inverse=True)",
@@ -366,12 +365,13 @@ class Table:
         """Have rows of coming batches read while the caller uses the batch at hand."""
         if self._asked is not None and self._asked[1].done():
             self._receive()
-        if self._asked is not None or self._covered > TOGETHER // 2:
+        known = min(TOGETHER, len(self._ahead))
+        if self._asked is not None or self._covered > known // 2:
             return
         assert self._now is not None
         # those at hand that the cache did not keep are about to change
         ids = np.setdiff1d(self._lacking(self._covered), self._now[0])
-        self._covered = min(TOGETHER, len(self._ahead))
+        self._covered = known
         if len(ids):
             future = reader.submit(self._read, ids, self._read_of)
             self._asked = frozenset(ids.tolist()), future
@@ -391,9 +391,8 @@ class Table:
         coming = [ids for _, ids, _ in islice(self._ahead, first, TOGETHER)]
         ids = self._cache.missing(np.concatenate([*coming, np.zeros(0, np.int64)]))
         asked = frozenset[int]() if self._asked is None else self._asked[0]
-        held = (self._early, self._unwritten, asked)
-        lacking = [one for one in ids.tolist() if not any(one in each for each in held)]
-        return np.array(lacking, np.int64)
+        held = {*self._early, *self._unwritten, *asked}
+        return np.array([one for one in ids.tolist() if one not in held], np.int64)
 
     def _read(self, ids: Int64Array, rows: RowSet) -> tuple[Int64Array, Rows]:
         self._requests += 1

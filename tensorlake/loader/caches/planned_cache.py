@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorlake.errors import InvalidInputError, InvalidStateError, shown
-from tensorlake.loader.caches.future import UNKNOWN, Future, Ids, checked_ids, grown
+from tensorlake.loader.caches.future import UNKNOWN, Future, Ids, checked_ids, distinct, grown
 from tensorlake.quantities import checked_integer
 
 __all__ = ["PlannedCache"]
@@ -120,7 +120,7 @@ class PlannedCache:
 
     def missing(self, ids: ArrayLike) -> Ids:
         """Return which of some ids are not cached: sorted and distinct, for reading ahead."""
-        unique = np.unique(self._known(ids))
+        unique = distinct(self._known(ids))
         return unique[self._slots[unique] < 0]
 
     def gather(self, ids: ArrayLike, fetch: Callable[[Ids], Rows]) -> Rows:
@@ -182,7 +182,7 @@ class PlannedCache:
                 f" {new.dtype}",
                 actual=new.shape,
             )
-        if len(np.unique(flat)) < len(flat):
+        if len(distinct(flat)) < len(flat):
             raise InvalidInputError(
                 f"each id is put once, got {shown(ids)}\nadd up the changes of an id first",
                 actual=ids,

@@ -75,6 +75,10 @@ def align(
         raise InvalidInputError(
             f"how={shown(how)}: give one of {', '.join(map(repr, HOW))}", argument="how", actual=how
         )
+    if isinstance(columns, str):
+        raise InvalidInputError(
+            f"columns={columns!r} is a name\nwrite columns=[{columns!r}]", argument="columns"
+        )
     own = _column(view, by, np.arange(len(view)))
     grid = _times(times, own.dtype, by, argument="times")
     near = _distance(tolerance, own.dtype, by)

@@ -100,6 +100,7 @@ def test_timestamps_have_a_timedelta_as_tolerance():
         (lambda ds: tl.trajectories.align(ds, [1], how="next"), tl.InvalidInputError, "'nearest'"),
         (lambda ds: tl.trajectories.align(ds, [1], tolerance=-1), tl.InvalidInputError, "0 or"),
         (lambda ds: tl.trajectories.align(ds, [1], by="z"), tl.TensorNotFoundError, "z"),
+        (lambda ds: tl.trajectories.align(ds, [1], "x"), tl.InvalidInputError, r"\['x'\]"),
         (lambda ds: tl.trajectories.align([1], [1]), tl.InvalidInputError, "got list"),
     ],
 )
