@@ -29,6 +29,8 @@ from benchmarks.loading import (
     token_dataset,
 )
 from benchmarks.remote import BARE_BATCH, BARE_EPOCH, LATENCY_MS, OPENED, first_batch
+from benchmarks.storage import BARE_ROWS, rows_from_s3, same_ranges
+from benchmarks.storage import token_dataset as stored_tokens
 
 __all__ = ["BENCHMARKS"]
 
@@ -159,6 +161,17 @@ BENCHMARKS = (
         ),
         goals=(Goal(OPENED, BARE_BATCH, at_least=1 / 1.15),),
         prepare=_prepare,
+    ),
+    Benchmark(
+        name="edge-rows",
+        question=f"1,000 random rows of 1 KiB; {LATENCY_MS:g} ms latency per request",
+        unit="ms",
+        contenders=(Contender(OURS, rows_from_s3), Contender(BARE_ROWS, partial(same_ranges, 256))),
+        goals=(
+            Goal(OURS, BARE_ROWS, at_least=1 / 1.25),
+            Goal(OURS, BARE_ROWS, at_least=1 / 1.25, per="CPU second"),
+        ),
+        prepare=stored_tokens,
     ),
     Benchmark(
         name="edge-epoch",

@@ -82,15 +82,11 @@ MAX_LOCAL_GROUPS = 8
 MAX_REMOTE_GROUPS = 1024
 # A group's own arrays, which wait like its chunks: its row numbers, and their place in each tensor.
 PLAN_ROW_NBYTES, LOCATED_ROW_NBYTES = 24, 16
-EARLY_PIECE_ROWS = 4  # minimum for a first group, decoded as soon as they arrive
+# Minimum for a first group, decoded as soon as they arrive: rows of some two chunks, whose requests
+# are planned at once (docs/decisions/0511).
+EARLY_PIECE_ROWS = 8
 EARLY_PART_ROWS = 3  # decoded by one thread: in the end the others wait for the last part
 CHUNK_PIECE_ROWS = 8  # of other groups
-# Chunks requested at once while the first group is decoded. With only one, the threads, when done
-# with that group, would begin twice as many others, each with a few rows and a slab of its own.
-EARLY_CHUNKS = 2
-# They are requested when this share of that group is decoded, and arrive when the rest is: earlier
-# arrivals take processor time from it (docs/decisions/0018).
-EARLY_SHARE = 3 / 4
 # Segments planned before the first group is made, beside its own. With sparse tensors there are
 # none: the first batch would wait for 8 to 48 MB of an index (docs/decisions/0039).
 EARLY_SEGMENTS = 1
@@ -412,49 +408,29 @@ class Pipeline:
         # one more than its needs: the completion of the requests
         count = len(read) + len(missing) + len(in_memory) + 1
         needed = Countdown(count, finish, group.batches.fail)
-        countdowns = (needed,)
-        answered: Callable[[], None] = _nothing
         if group.by_row:
-            here, some = self._stages(group, len(read))
-            countdowns, answered = (some, needed), here.arrived
+            self._fetcher.hold_back()
         reads: list[Read] = []
         for piece in read:
-            arrived = partial(
-                self._piece_arrived, assembly, piece, countdowns, rows=EARLY_PART_ROWS
-            )
-            reads.append(Read(group, piece, answered, arrived, needed.failed))
+            arrived = partial(self._piece_arrived, assembly, piece, needed, rows=EARLY_PART_ROWS)
+            reads.append(Read(group, piece, arrived, needed.failed))
         if in_pieces and reads:
             runtime.run(self._rows.begin(reads))  # else planning the next group delays them
         else:
             self._rows.read(reads)
         for piece in in_memory:
-            self._piece_arrived(assembly, piece, (needed,))
+            self._piece_arrived(assembly, piece, needed)
         wanted: list[tuple[str, int, Countdown]] = []
         for tensor, number in missing:
             piece = awaited.get((tensor, number))
-            arrived = piece and partial(self._piece_arrived, assembly, piece, (needed,))
+            arrived = piece and partial(self._piece_arrived, assembly, piece, needed)
             counted = Countdown(1, arrived, group.batches.fail) if arrived else needed
             wanted.append((tensor, number, counted))
         self._fetcher.load(wanted, order=group.number, is_urgent=in_pieces)
         needed.arrived()
 
-    def _stages(self, group: Group, pieces: int) -> tuple[Countdown, Countdown]:
-        """Defer the chunks of later groups: count the pieces that have arrived and been decoded.
-
-        Rows of the first group get the whole bandwidth and all processors. When all have arrived
-        and most are decoded, two chunks are requested, so that the threads have work when they are
-        done, and the others once the batch is made. Chunks of the first group itself are urgent:
-        all its rows may arrive before its chunks are requested.
-        """
-        fetcher, failed = self._fetcher, group.batches.fail
-        begin = Countdown(2, partial(fetcher.hold_back, to=EARLY_CHUNKS), failed)
-        here = Countdown(pieces, begin.arrived, failed)
-        some = Countdown(max(1, int(EARLY_SHARE * pieces)), begin.arrived, failed)
-        fetcher.hold_back(to=0)
-        return here, some
-
     def _go_on(self) -> None:
-        """Stop deferring chunks: the first batch is made."""
+        """Request the chunks of later groups: the first is made, without arrivals beside it."""
         self._fetcher.go_on()
         self._words.put(None)
 
@@ -462,13 +438,13 @@ class Pipeline:
         self,
         assembly: Assembly,
         piece: Piece,
-        countdowns: tuple[Countdown, ...],
+        needed: Countdown,
         *,
         rows: int = CHUNK_PIECE_ROWS,
     ) -> None:
-        """Let workers decode a piece, a number of rows per task; then notify its countdowns."""
+        """Let workers decode a piece, a number of rows per task; then count it as arrived."""
         parts = piece.parts(rows)
-        left = Countdown(len(parts), partial(_notify, countdowns), assembly.group.batches.fail)
+        left = Countdown(len(parts), needed.arrived, assembly.group.batches.fail)
 
         def decode(part: Piece) -> None:
             assembly.guard(partial(assembly.arrive, part))
@@ -486,15 +462,6 @@ class Pipeline:
         )
 
 
-def _nothing() -> None:
-    pass
-
-
 def _keep(group: Group, batches: list[dict[str, Any]]) -> None:
     """Release nothing: no chunk was pinned."""
     del group, batches
-
-
-def _notify(countdowns: tuple[Countdown, ...]) -> None:
-    for countdown in countdowns:
-        countdown.arrived()

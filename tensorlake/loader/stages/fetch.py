@@ -18,7 +18,6 @@ without a report: the pass is over then.
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 import time
 from collections import deque
@@ -96,7 +95,7 @@ class ChunkFetcher:
         self._in_flight = 0
         self._nbytes = 0
         self._is_local = reader.store.is_local
-        self._held_to = sys.maxsize  # requests in flight when starting one that is not urgent
+        self._is_held_back = False  # loads that are not urgent
         self._is_closed = False
 
     def load(
@@ -150,15 +149,16 @@ class ChunkFetcher:
             return None
         return load
 
-    def hold_back(self, *, to: int) -> None:
-        """Limit requests that are not urgent to ``to`` in flight, until ``go_on`` is called."""
+    def hold_back(self) -> None:
+        """Request nothing that is not urgent until ``go_on`` is called."""
         with self._lock:
-            self._held_to = to
-        self._start_requests()
+            self._is_held_back = True
 
     def go_on(self) -> None:
         """Stop deferring requests."""
-        self.hold_back(to=sys.maxsize)
+        with self._lock:
+            self._is_held_back = False
+        self._start_requests()
 
     def close(self) -> None:
         """Cancel requests in flight; nothing more is started or reported."""
@@ -233,7 +233,7 @@ class ChunkFetcher:
         with self._lock:
             if self._is_closed or not self._waiting:
                 return None
-            if not self._waiting[0].is_urgent and self._in_flight >= self._held_to:
+            if self._is_held_back and not self._waiting[0].is_urgent:
                 return None
             run = next_run(self._waiting)
             start, stop = run_span(run)

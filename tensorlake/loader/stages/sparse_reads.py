@@ -68,7 +68,6 @@ class Read:
 
     group: Group
     piece: Piece
-    answered: Callable[[], None]  # its bytes have arrived; called on the storage loop
     here: Callable[[], None]  # it has been added to the group; called by a worker
     failed: Callable[[BaseException], None]
 
@@ -207,7 +206,6 @@ class RowReader:
                 make = partial(_failed, error)
             else:
                 make = request.result()
-            read.answered()
             self._workers.submit(partial(self._receive, read, make), order=read.group.number)
         except BaseException as error:  # noqa: BLE001 - raised to the consumer of the batch
             read.failed(error)
