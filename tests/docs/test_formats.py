@@ -18,6 +18,16 @@ def test_each_importer_is_called_in_code_that_runs():
     assert importers - called == set()
 
 
+def test_each_importer_and_export_is_in_the_table_of_formats():
+    text = (ROOT / "docs" / "reference" / "sdk.md").read_text()
+    _, _, rest = text.partition("| format | import | export | tested against |\n")
+    named = {*re.findall(r"`(?:ingest)?\.?(\w+)", rest.partition("\n\n")[0])}
+    importers = {name for name in tl.ingest.__all__ if name.islower()}
+    exports = {name for name in dir(tl.Dataset) if name.startswith("to_")}
+
+    assert (importers | exports) - named == set()
+
+
 def test_each_importer_is_in_the_table_of_the_reference():
     text = (ROOT / "docs" / "reference" / "sdk.md").read_text()
 

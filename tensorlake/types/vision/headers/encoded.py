@@ -16,6 +16,7 @@ from __future__ import annotations
 import struct
 import zlib
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tensorlake.types.vision.headers.header import ImageHeader
@@ -60,6 +61,8 @@ _OTHER_FRAMES = {
     **dict.fromkeys((0xC5, 0xC6, 0xCD, 0xCE), "hierarchical JPEG"),
     **dict.fromkeys((0xC9, 0xCA), "arithmetic-coded JPEG"),
 }
+_FRAMES_KEPT = 1024
+"""Frame headers whose meaning is kept: the files of a source have few sizes."""
 _PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}  # by colour type; 3 is a palette of RGB
 _PNG_DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
 _PNG_GRAY_ALPHA, _PNG_RGBA = 4, 6
@@ -173,7 +176,12 @@ def _parse_frame(data: Buffer, start: int, stop: int) -> ImageHeader:
     nbytes = stop - start
     if nbytes < _FRAME.size or nbytes < _FRAME.size + 3 * data[start + _FRAME.size - 1]:
         raise ValueError("its frame header is too short")
-    depth, height, width, channels = _FRAME.unpack_from(data, start)
+    return _header_of(bytes(data[start : start + _FRAME.size]))
+
+
+@lru_cache(_FRAMES_KEPT)
+def _header_of(frame: bytes) -> ImageHeader:
+    depth, height, width, channels = _FRAME.unpack(frame)
     if depth != _JPEG_DEPTH:
         raise ValueError(f"{depth} bits per channel are not supported")
     if not height or not width or channels not in (1, 3, 4):
