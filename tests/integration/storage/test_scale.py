@@ -200,12 +200,9 @@ def test_an_update_of_a_row_reads_and_writes_its_own_path_only(lake):
 def test_stale_rows_in_many_leaves_are_found_without_reading_a_page(tmp_path):
     found = find_stale_rows(Workspace(tmp_path, None, is_quick=True))
 
-    requests = {what: count for what, count in found.facts.items() if what.startswith("requests")}
-    assert requests == {
-        "requests, labels": 0,
-        "requests, samples in sequence": 0,
-        "requests, samples": 0,
-    }
+    places = ("labels", "samples in sequence", "samples")
+    assert [found.facts[f"requests, {what}"] for what in places] == [0, 0, 0]
+    assert found.facts["requests, samples, pages compared"] > 0
 
 
 def test_a_merge_reads_the_paths_of_what_changed_and_no_index_whole(lake):
