@@ -15,6 +15,7 @@ from ``edge_index[0]`` to ``edge_index[1]``.
 from tensorlake.workloads.graphs.convert import from_edges, from_pyg, to_pyg
 from tensorlake.workloads.graphs.heterogeneous import from_hetero, to_hetero
 from tensorlake.workloads.graphs.neighbors import HeteroSubgraph, NeighborLoader, Subgraph
+from tensorlake.workloads.graphs.ogb import from_ogb
 from tensorlake.workloads.graphs.partition import partition
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Subgraph",
     "from_edges",
     "from_hetero",
+    "from_ogb",
     "from_pyg",
     "partition",
     "to_hetero",
