@@ -32,13 +32,17 @@ class Sized:
 
 @dataclass(frozen=True, slots=True)
 class SizedDataset:
-    """A dataset of a lake, and its bytes; those of its store with ``--unreferenced`` only."""
+    """A dataset of a lake, and its bytes; those of its store with ``--unreferenced`` only.
+
+    Those of a fork count chunks of its base, its own ones do not.
+    """
 
     version: str
     rows: int
     nbytes: int
     stored_nbytes: int | None = None
     unreferenced_nbytes: int | None = None
+    own_nbytes: int | None = None
 
 
 def du(
@@ -60,7 +64,8 @@ def du(
 
     Sizes of a fork count the chunks in its base, too; the bytes of its own packs follow.
 
-    With --all, show the size of each dataset of a lake at main's newest version.
+    With --all, show the size of each dataset of a lake at main's newest version. The total
+    counts only the own packs of forks.
 
     Example: tensorlake du pets.tl --unreferenced
     """
@@ -104,23 +109,28 @@ def _du_of_lake(url: str, terms: Terms, *, unreferenced: bool, as_json: bool) ->
                 ds.nbytes,
                 None if found is None else found.kept_nbytes + found.deleted_nbytes,
                 None if found is None else found.deleted_nbytes + found.young_nbytes,
+                own_nbytes(session_of(ds)),
             )
 
     lake = LakeRun(url, measure, terms, as_json, text=None)
     lake.run()
     if not as_json:
-        header = ("size", "version", "dataset", "stored", "unreferenced")
-        shown = len(header) if unreferenced else 3
-        total = human_nbytes(sum(one.nbytes for _, one in lake.done))
-        rows = [*(_cells(name, one) for name, one in lake.done), (total, "", "total", "", "")]
-        print_table([row[:shown] for row in rows], header=header[:shown], right=(0, 3, 4))
+        header = ("size", "version", "dataset", "stored", "unreferenced", "own packs")
+        shown = [0, 1, 2, *((3, 4) if unreferenced else ())]
+        if any(one.own_nbytes is not None for _, one in lake.done):
+            shown.append(5)
+        counted = [one.nbytes if one.own_nbytes is None else one.own_nbytes for _, one in lake.done]
+        total = (human_nbytes(sum(counted)), "", "total", "", "", "")
+        rows = [header, *(_cells(name, one) for name, one in lake.done), total]
+        first, *others = [tuple(row[at] for at in shown) for row in rows]
+        print_table(others, header=first, right=(0, *range(3, len(shown))))
     lake.end()
 
 
 def _cells(name: str, one: SizedDataset) -> tuple[str, ...]:
     store = (one.stored_nbytes or 0, one.unreferenced_nbytes or 0)
-    stored = map(human_nbytes, store)
-    return (human_nbytes(one.nbytes), one.version, name, *stored)
+    own = "" if one.own_nbytes is None else human_nbytes(one.own_nbytes)
+    return (human_nbytes(one.nbytes), one.version, name, *map(human_nbytes, store), own)
 
 
 def _nbytes_at(ds: tl.Dataset, version: str) -> int:

@@ -11,6 +11,7 @@ import pytest
 import tensorlake as tl
 from tensorlake.dataset import session_of
 from tensorlake.format import COPYING, DESCRIPTOR, head_path
+from tensorlake.quantities import human_nbytes
 from tensorlake.storage import open_store, runtime
 
 Run = Callable[..., Any]
@@ -163,13 +164,29 @@ def test_du_of_a_lake_sums_its_datasets(run: Run, lake: str) -> None:
     shown = run("du", lake, "--all", "--unreferenced")
     found = lines(run("du", lake, "--all", "--json").out)
 
-    assert shown.lines[0].split() == ["size", "version", "dataset", "stored", "unreferenced"]
+    header = ["size", "version", "dataset", "stored", "unreferenced", "own", "packs"]
+    assert shown.lines[0].split() == header
     assert [line.split()[3] for line in shown.lines[1:4]] == ["forks/pets", "pets", "vision/cats"]
     assert {name: one["rows"] for name, one in found.items()} == {
         "forks/pets": 4,
         "pets": 3,
         "vision/cats": 1,
     }
+
+
+def test_du_of_a_lake_counts_the_bytes_of_a_base_once(run: Run, lake: str) -> None:
+    sizes = lines(run("du", lake, "--all", "--json").out)
+
+    shown = run("du", lake, "--all")
+
+    own = {name: one["own_nbytes"] for name, one in sizes.items()}
+    assert own["pets"] is own["vision/cats"] is None
+    assert 0 < own["forks/pets"] < sizes["forks/pets"]["nbytes"] + own["forks/pets"]
+    counted = sum(one["own_nbytes"] or one["nbytes"] for one in sizes.values())
+    assert shown.lines[4].split() == [*human_nbytes(counted).split(), "total"]
+    fork, *others = shown.lines[1:4]
+    assert fork.endswith(human_nbytes(own["forks/pets"]))
+    assert [len(line.split()) for line in (fork, *others)] == [6, 4, 4]
 
 
 @pytest.mark.parametrize("command", ["check", "gc", "du"])

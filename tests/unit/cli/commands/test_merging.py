@@ -86,6 +86,26 @@ def test_a_merge_that_conflicts_fails_and_a_side_can_be_preferred(run, forked):
     assert json.loads(merged.out)["version"] == "main@6"
 
 
+def test_a_dry_run_names_the_checks_that_a_merge_would_break(run, forked):
+    with tl.open(forked, "fix") as fix:
+        fix["score"][1] = -3.0
+        fix.commit("a score below the minimum")
+    with tl.open(forked) as ds:
+        ds.add_check("minimum", "NOT score < -1")
+        ds.commit("a check")
+        before = ds.version
+
+    dry = run("merge", forked, "fix", "--dry-run")
+    document = json.loads(run("merge", forked, "fix", "--dry-run", "--json").out)
+    refused = run("merge", forked, "fix")
+
+    assert (dry.code, refused.code) == (1, 1)
+    assert "would break the check 'minimum'" in dry.out
+    assert document["version"] is None
+    assert "ConstraintError" in refused.err
+    assert tl.open(forked).version == before
+
+
 def test_only_some_tensors_are_merged_into_a_branch(run, forked):
     merged = json.loads(
         run("merge", forked, "main", "--at", "fix", "--tensors", "note", "--json").out

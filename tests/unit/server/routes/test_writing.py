@@ -252,6 +252,25 @@ def test_branches_are_merged_and_conflicts_named(written: Written) -> None:
     assert written.notes["x"][0] == 5
 
 
+def test_a_dry_run_of_a_merge_names_the_checks_that_it_would_break(written: Written) -> None:
+    client = written.client("write:notes")
+    client.post("/v1/datasets/notes/branches", json={"name": "fix"})
+    send(client, {"op": "update", "tensor": "x", "rows": [0], "value": -5}, branch="fix")
+    notes = written.notes
+    notes.add_check("positive", "x >= 0")
+    notes.commit("a check")
+    merge = "/v1/datasets/notes/merge"
+
+    tried = client.post(merge, json={"source": "fix", "dry_run": True})
+    refused = client.post(merge, json={"source": "fix"})
+
+    assert (tried.status_code, refused.status_code) == (200, 409)
+    assert tried.json()["version"] is None
+    assert "'positive'" in str(tried.json())
+    assert refused.json()["code"] == "constraint"
+    assert written.notes["x"][0] >= 0
+
+
 def test_a_merge_decides_cell_by_cell(written: Written) -> None:
     client = written.client("write:notes")
     client.post("/v1/datasets/notes/branches", json={"name": "fix"})
