@@ -7,6 +7,8 @@ record     steps of CartPole, eight environments at once, plain and recorded: as
            leaves 6,000 steps a second, the most that the goal is for; and with one of a millisecond
 graph      features fetched by an epoch of sampled neighborhoods of a graph of skewed degrees,
            with room for a tenth of them: the planned cache, LRU, and the nodes of most edges
+parts      nodes of sampled neighborhoods of Cora that are on another of four ranks, where nodes are
+           on ranks by METIS, and by chance
 table      rows of an embedding table fetched by a log of clicks with Zipf (1.05) ids; steps a
            second of a model of clicks where a request takes 20 ms, with the area under its curve;
            an epoch over a log of 10⁶ clicks; bytes that a commit of 1 % of the rows writes
@@ -26,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness.data import Workspace
+from benchmarks.harness.data import REPOSITORY, Workspace
 from benchmarks.harness.runs import Benchmark, Contender, Goal, Measurement, stopwatch
 
 __all__ = ["BENCHMARKS"]
@@ -38,11 +40,13 @@ SEEDED = "not recorded, a seed for each episode"
 FAST_PLAIN, FAST_RECORDED = "6,000 steps/s", "6,000 steps/s, recorded"
 SLOW_PLAIN, SLOW_RECORDED = "1 ms policy", "1 ms policy, recorded"
 PLANNED, LRU, STATIC = "planned cache", "LRU", "nodes of most edges"
+METIS, HASHED = "tl.graphs.partition", "hashing"
 OVERLAY, REWRITE = "overlay", "rewrite"
 TABLE, ON_DEMAND, IN_MEMORY = "tl.embeddings.Table", "a request per batch", "an array in memory"
 ENVS, STEPS = 8, 10_000
 STEP_S = 1 / 6000
 SLOW_POLICY_S, SLOW_STEPS = 0.001, 2_000
+CORA, RANKS = REPOSITORY.parent / "shared" / "data" / "graph_cora" / "cora.cites", 4
 NODES, DEGREE, FANOUTS, SEEDS_A_BATCH = 100_000, 16, [15, 10], 64
 ROWS, CLICKS, CLICKS_A_BATCH, ZIPF = 200_000, 1_000_000, 2_048, 1.05
 LATENCY_S, REMOTE_BATCHES = 0.02, 200
@@ -212,6 +216,33 @@ def graph(_: Workspace, *, how: str) -> Measurement:
     else:
         misses = (lru_misses if how == LRU else planned_misses)(trace, capacity)
     return Measurement(float(misses), float(used))
+
+
+def parts(_: Workspace, *, how: str) -> Measurement:
+    missing = without("pymetis") if how == METIS else None
+    if missing is not None or not CORA.exists():
+        return missing or Measurement(0.0, 0.0, note=f"there is no {CORA}")
+    import tensorlake as tl
+
+    papers, ends = np.unique(np.loadtxt(CORA, np.int64).T, return_inverse=True)
+    ends = ends.reshape(2, -1)
+    ds = tl.graphs.from_edges(np.concatenate([ends, ends[::-1]], axis=1), "memory://cora")
+    if how == METIS:
+        tl.graphs.partition(ds, RANKS)
+        ds.commit("parts")
+        part = np.asarray(ds["part"][:])
+    else:
+        part = np.random.default_rng(SEED).permutation(len(papers)) % RANKS
+    used = remote = 0
+    for rank in range(RANKS):
+        seeds = np.flatnonzero(part == rank)
+        loader = tl.graphs.NeighborLoader(
+            ds, seeds, FANOUTS, batch_size=SEEDS_A_BATCH, shuffle=True, framework="numpy"
+        )
+        for batch in loader:
+            used += len(batch.n_id)
+            remote += int(np.count_nonzero(part[batch.n_id] != rank))
+    return Measurement(float(remote), float(used))
 
 
 def clicks(count: int = CLICKS) -> list[np.ndarray]:
@@ -386,6 +417,13 @@ BENCHMARKS = (
         unit="rows used per row fetched",
         contenders=contenders(graph, LRU, STATIC, PLANNED),
         goals=(Goal(PLANNED, LRU, at_least=1.25), Goal(PLANNED, STATIC, at_least=1.15)),
+    ),
+    Benchmark(
+        name="structures-parts",
+        question=f"nodes of sampled neighborhoods of Cora, on {RANKS} ranks",
+        unit="nodes used per node of another rank",
+        contenders=contenders(parts, HASHED, METIS),
+        goals=(Goal(METIS, HASHED, at_least=2),),
     ),
     Benchmark(
         name="structures-table",
