@@ -25,6 +25,7 @@ from tensorlake.types import Array, Ragged, as_type
 
 __all__ = [
     "NEIGHBORS",
+    "check_ends",
     "check_graph",
     "check_ids",
     "checked_edges",
@@ -356,14 +357,23 @@ def _count_of(ends: Int64Array, nodes: Mapping[str, Any], num_nodes: int | None)
                 expected=count,
                 actual=len(values),
             )
-    wrong = np.argwhere((ends < 0) | (ends >= count))
+    check_ends(ends, count, count)
+    return count
+
+
+def check_ends(ends: Int64Array, sources: int, targets: int) -> None:
+    """Refuse edges that lead from or to nodes that there are not.
+
+    Raises:
+        InvalidInputError: An end is not a node.
+    """
+    wrong = np.argwhere((ends < 0) | (ends >= np.array([[sources], [targets]])))
     if len(wrong):
         end, edge = wrong[np.argmin(wrong[:, 1])]
-        node, how = int(ends[end, edge]), "to" if end else "from"
+        node, how, count = int(ends[end, edge]), ("from", "to")[end], (sources, targets)[end]
         raise InvalidInputError(
             f"edge {edge} leads {how} the node {node}, and the graph has {count:,} nodes\nids are"
             f" from 0 to {count - 1:,}; num_nodes= gives more",
             edge=int(edge),
             actual=node,
         )
-    return count

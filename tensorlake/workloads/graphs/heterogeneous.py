@@ -20,6 +20,7 @@ from tensorlake.errors import (
 )
 from tensorlake.workloads.graphs.convert import (
     NEIGHBORS,
+    check_ends,
     checked_edges,
     edges_of,
     rows_of,
@@ -70,15 +71,11 @@ def from_hetero(
         source, relation, target = kind
         own = {name: rows_of(value) for name, value in data[kind].items()}
         ends = checked_edges(own.pop("edge_index", np.zeros((2, 0), np.int64)))
-        for end, name in zip(ends, (source, target), strict=True):
-            wrong = np.flatnonzero((end < 0) | (end >= counts[name]))
-            if len(wrong):
-                raise InvalidInputError(
-                    f"edge {wrong[0]} of {kind} has the node {end[wrong[0]]} of {name!r}, which has"
-                    f" {counts[name]:,}",
-                    edge=int(wrong[0]),
-                    actual=int(end[wrong[0]]),
-                )
+        try:
+            check_ends(ends, counts[source], counts[target])
+        except InvalidInputError as error:
+            error.add_note(f"in the edges {kind}")
+            raise
         suffix = f"{source}.{relation}"
         tensors = {f"{name}.{suffix}": values for name, values in own.items()}
         edges[target].append((f"{NEIGHBORS}.{suffix}", ends, tensors))
