@@ -115,6 +115,19 @@ def test_coming_batches_are_fetched_together_and_each_row_once_while_it_is_kept(
     assert table.stats()["written"] == 0
 
 
+def test_rows_of_coming_batches_are_read_while_a_batch_is_at_hand(ds):
+    batches = batches_of(32, 8)
+    table = table_of(ds, batches, capacity=ROWS)
+
+    reading = table.batches()
+    next(reading)
+    reading.close()  # ends when the other thread has
+
+    used = len(np.unique(np.concatenate([batch["cats"] for batch in batches])))
+    assert table.stats()["requests"] == 2
+    assert table.stats()["fetched"] == used > len(np.unique(batches[0]["cats"]))
+
+
 def test_without_a_loader_rows_are_read_and_changed_on_demand(ds):
     table = table_of(ds, capacity=2)
 
