@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -80,9 +80,15 @@ def connect_new(
     storage_options: Mapping[str, Any] | None = None,
     token: str | None = None,
     durability: Durability = "fsync",
+    check: Callable[[Schema], object] | None = None,
 ) -> Session:
-    """Create a dataset, as by ``tl.create``, and open a session on its branch ``main``."""
+    """Create a dataset, as by ``tl.create``, and open a session on its branch ``main``.
+
+    ``check`` refuses a schema before anything is written.
+    """
     declared, grace_s = _declared(schema), _grace_s(grace)
+    if check is not None:
+        check(declared)
     options = _options(storage_options, durability, token)
     store = _open_store(url, options)
     if isinstance(store, LakeStore):  # the server creates it, and decides where

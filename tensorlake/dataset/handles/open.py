@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from tensorlake.versions import CommitRequest
 
 if TYPE_CHECKING:
     from tensorlake.dataset.core.session import Session
+    from tensorlake.format import Constraint, Schema
 
 __all__ = ["create", "fork", "open_dataset"]
 
@@ -65,6 +67,11 @@ def create(
         raise SchemaError(
             f"like= is an open dataset, got {shown(like)}\nwrite like=tl.open(url)", actual=like
         )
+    key_of: Callable[[Schema], tuple[str, Constraint]] | None = None
+    if unique:
+        from tensorlake.dataset.maintenance.constraints import unique_key
+
+        key_of = partial(unique_key, names=unique)
     session = connect_new(
         url,
         schema if schema is not None or like is None else like.schema,
@@ -73,17 +80,15 @@ def create(
         storage_options=storage_options,
         token=token,
         durability=durability,
+        check=key_of,
     )
     dataset = Dataset(session)
-    if unique:
-        _add_key(session, unique)
+    if key_of is not None:
+        _add_key(session, *key_of(session.committed.schema))
     return dataset
 
 
-def _add_key(session: Session, unique: str | Sequence[str]) -> None:
-    from tensorlake.dataset.maintenance.constraints import unique_key
-
-    name, key = unique_key(session.committed.schema, unique)
+def _add_key(session: Session, name: str, key: Constraint) -> None:
     if session.committed.schema.constraints.get(name) != key:
         with session.lock:
             session.staging().change_constraints(name, key)

@@ -153,7 +153,8 @@ def unique_key(schema: Schema, names: Sequence[str] | str) -> tuple[str, Constra
     Raises:
         SchemaError: A tensor cannot be a key.
     """
-    listed = (names,) if isinstance(names, str) else tuple(names)
+    are_names = isinstance(names, str | list | tuple) and all(isinstance(one, str) for one in names)  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
+    listed = (names,) if isinstance(names, str) else tuple(names) if are_names else ()
     if not listed or len({*listed}) < len(listed):
         raise SchemaError(
             f"unique={shown(names)}: a key has tensors, each once\ngive their names: unique=('id',)"

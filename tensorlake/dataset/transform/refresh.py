@@ -40,7 +40,7 @@ from tensorlake.errors import (
     TensorlakeError,
     shown,
 )
-from tensorlake.quantities import plural
+from tensorlake.quantities import check_flags, plural
 from tensorlake.types import Column
 
 if TYPE_CHECKING:
@@ -106,6 +106,13 @@ def refresh_columns(
             argument="engine",
             actual=engine,
         )
+    if engine not in ("threads", "processes"):
+        raise InvalidInputError(
+            f"refresh_columns(engine={shown(engine)}): give 'threads' or 'processes'",
+            argument="engine",
+            actual=engine,
+        )
+    check_flags(retry=retry)
     with session.lock:
         schema = session.staging().schema
     wanted = [one for one in schema.tensors if one.has_function]

@@ -291,6 +291,16 @@ def test_a_key_names_each_tensor_once() -> None:
         made(unique=("id", "id"))
 
 
+@pytest.mark.parametrize("unique", ["nope", 5, True, b"id", {"id": 1}, [5], ["id", "id"], "image"])
+def test_an_invalid_key_is_refused_before_anything_is_written(unique: Any) -> None:
+    url = f"memory://constraints-{next(_numbers)}"
+
+    with pytest.raises((tl.SchemaError, tl.TensorNotFoundError), match=r"unique=|no tensor 'nope'"):
+        create(url, {"id": "int64", "image": tl.Image("png")}, unique=unique)
+
+    assert not tl.exists(url)
+
+
 def test_two_branches_with_one_key_cannot_be_merged() -> None:
     ds = made(unique="id")
     other = ds.branch("other")

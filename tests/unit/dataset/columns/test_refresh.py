@@ -479,3 +479,19 @@ def test_a_view_of_stale_rows_is_a_query(ds: Dataset) -> None:
     ds.commit("more")
 
     assert ds.views["to-do"].rerun().rows.tolist() == [5]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"engine": "slurm"}, "engine='slurm'.*'threads' or 'processes'"),
+        ({"engine": ["threads"]}, "engine="),
+        ({"retry": "yes"}, "retry is True or False"),
+        ({"names": "y"}, "names is a list"),
+    ],
+)
+def test_arguments_are_checked_where_nothing_is_computed(given: Any, told: str) -> None:
+    ds = create_on(MemoryStore(), {"x": "int64"})
+
+    with pytest.raises(tl.InvalidInputError, match=told):
+        ds.refresh_columns(**given)
