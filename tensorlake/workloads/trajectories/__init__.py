@@ -16,6 +16,7 @@ The interface of environments is that of Gymnasium 1: Towers et al., https://arx
 from tensorlake.workloads.trajectories.minari import from_minari
 from tensorlake.workloads.trajectories.recorder import record
 from tensorlake.workloads.trajectories.replay import replay
+from tensorlake.workloads.trajectories.rlds import from_rlds
 from tensorlake.workloads.trajectories.time_grid import align
 
-__all__ = ["align", "from_minari", "record", "replay"]
+__all__ = ["align", "from_minari", "from_rlds", "record", "replay"]

@@ -378,3 +378,28 @@ def test_values_that_the_format_lacks_are_refused(tmp_path, kind, value, error, 
         with pytest.raises(error, match=why):
             ds.to_tfrecord(tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_episodes_of_rlds_become_rows_of_steps(tmp_path):
+    def episode(count, is_terminal):
+        return example(**{
+            "steps/is_last": [0] * (count - 1) + [1],
+            "steps/is_terminal": [0] * (count - 1) + [is_terminal],
+            "steps/observation/image": [png(t) for t in range(count)],
+            "steps/observation/state": [t / 2 for t in range(2 * count)],
+            "steps/reward": [1.0] * count,
+        })  # fmt: skip
+
+    path = tmp_path / "rlds.tfrecord-00000-of-00001"
+    path.write_bytes(records_of(episode(4, 1), episode(3, 0)))
+    images = {"steps/observation/image": tl.Sequence(tl.Bytes())}
+    with tl.ingest.tfrecord(path, tmp_path / "episodes", schema=images) as episodes:
+        types = {"observation.image": tl.Image("png")}
+        ds = tl.trajectories.from_rlds(episodes, tmp_path / "steps", schema=types)
+
+    assert ds["episode"][:].tolist() == [0, 0, 0, 1, 1]
+    assert ds["terminated"][:].tolist() == [False, False, True, False, False]
+    assert ds["truncated"][:].tolist() == [False] * 4 + [True]
+    assert ds["observation.state"][:][3:].tolist() == [[0, 0.5], [1, 1.5]]
+    assert ds["observation.image"].bytes(1) == png(1)
+    assert ds["last_observation.image"].bytes(2) == png(3)
