@@ -115,9 +115,9 @@ class Limits:
     """When a run ends by itself.
 
     Attributes:
-        timeout_s: seconds, checked between batches.
+        timeout_s: seconds, checked between batches, and in one whenever memory is taken.
         max_nbytes: bytes of samples read.
-        cancelled: called between batches.
+        cancelled: called between batches, and in one whenever memory is taken.
         clock: gives the seconds that `timeout_s` counts.
         memory_nbytes: bytes held at once, by the run, and by each later reading of its result.
         advice: how to allow more memory, for the error to say.
@@ -328,12 +328,15 @@ class CompiledQuery:
                 hint="allow more, or narrow it with WHERE or LIMIT",
             )
 
+        deadline = limits.deadline(self._written)
         return Run(
-            limits.deadline(self._written),
+            deadline,
             Meter(limits.max_nbytes, too_much),
             self._written,
             counts,
-            memory=Account(limits.memory_nbytes),
+            memory=Account(
+                limits.memory_nbytes, deadline.check_batch if deadline.may_end else None
+            ),
             advice=limits.advice,
         )
 

@@ -13,11 +13,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any, TextIO
-from unicodedata import east_asian_width
+from unicodedata import category, east_asian_width
 
 import numpy as np
 
 __all__ = ["as_document", "print_json", "print_report", "print_table"]
+
+# they turn the direction of all that follows
+TURNING = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
 
 
 def print_table(
@@ -29,7 +32,8 @@ def print_table(
 ) -> None:
     """Print rows as a table; the columns in ``right`` are aligned to the right."""
     target = file or sys.stdout
-    cells = [list(row) for row in rows]
+    cells = [list(map(_plain, row)) for row in rows]
+    header = None if header is None else list(map(_plain, header))
     if target.isatty():
         _print_rich(cells, header, right)
         return
@@ -60,6 +64,16 @@ def _print_rich(cells: list[list[str]], header: Sequence[str] | None, right: Seq
     for row in cells:
         table.add_row(*(Text(cell) for cell in row))  # Text: [brackets] in a cell are not markup
     Console().print(table)
+
+
+def _plain(text: str) -> str:
+    """Return text of the data without what a terminal would obey, such as colours and titles."""
+    if text.isprintable():
+        return text
+    return "".join(
+        "\N{REPLACEMENT CHARACTER}" if category(one) == "Cc" or one in TURNING else one
+        for one in text
+    )
 
 
 def _width(text: str) -> int:

@@ -63,6 +63,14 @@ class Deadline(Struct, frozen=True):
         hint = "give more time, or write a query of fewer parts"
         self._check("while its names and types were checked", hint)
 
+    def check_batch(self) -> None:
+        """Raise when the time is up, or the run was called off, inside of a batch.
+
+        Raises:
+            QueryLimitError: it is.
+        """
+        self._check("in the middle of a batch", "give more time, or narrow it with WHERE or LIMIT")
+
     def check_opening(self) -> None:
         """Raise when the time is up, or the run was called off, while a source is opened.
 

@@ -10,7 +10,7 @@ computed again in parts (`execution/batches.py`).
 """
 
 from collections import deque
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from sys import getsizeof
@@ -53,14 +53,18 @@ class _Share(ref["Held"]):
 class Account:
     """Counts bytes that are held, up to a limit. Thread-safe.
 
+    Before bytes are taken, `check` looks whether the time is up: one batch of long texts, as
+    large as its memory, may be seconds of work, and takes its bytes text by text.
+
     The share of a holder that is gone is put into a queue by the interpreter itself, and its bytes
     are taken back at the next look: in code of a finalizer Ctrl-C would be lost, since nothing can
     be raised there, and the collector may run it in a thread that has the lock.
     """
 
-    def __init__(self, limit: int | None = None) -> None:
+    def __init__(self, limit: int | None = None, check: Callable[[], None] | None = None) -> None:
         self.limit = limit
         self.most = 0
+        self._check = check
         self.is_closed = False
         self._held = 0
         self._shares: set[_Share] = set()
@@ -97,6 +101,8 @@ class Account:
         Raises:
             TooMuchMemoryError: they are more than are left.
         """
+        if nbytes > 0 and self._check is not None:
+            self._check()
         with self._lock:
             before = self._settled()
             if nbytes > 0 and self.is_closed:

@@ -24,6 +24,7 @@ from tensorlake.indexes import (
     OpenIndex,
     effort_for,
     float_rows,
+    is_codable,
     is_finite,
     metric_of,
     nearest_candidates,
@@ -122,7 +123,8 @@ def nearest(scope: Scope, wanted: Nearest) -> Ranking:
     reader = scope.rows.reader()
     sample_type = scope.snapshot.spec(wanted.column).type
     metric = metric_of(sample_type)
-    if not wanted.exact and not is_scanned(scope):
+    is_scan = wanted.exact or is_scanned(scope) or not is_codable(wanted.queries, metric).all()
+    if not is_scan:
         with scan_where_damaged(wanted.column, url=scope.rows.url):
             index = index_of(reader, wanted.column, metric)
             found = None if index is None else _indexed(scope, reader, wanted, index, metric)
@@ -152,7 +154,7 @@ def nearest_positions(
     """
     scope = Scope(rows, positions)
     queries = float_rows(vector[None])
-    if is_scanned(scope) or not is_finite(queries, metric).all():
+    if is_scanned(scope) or not is_codable(queries, metric).all():
         return None
     with scan_where_damaged(column, url=rows.url):
         index = index_of(rows.reader(), column, metric)

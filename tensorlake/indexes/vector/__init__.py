@@ -2,7 +2,7 @@
 
 from tensorlake.indexes.vector.kind import VECTOR, metric_of
 from tensorlake.indexes.vector.search import Effort, effort_for, nearest_candidates
-from tensorlake.indexes.vector.space import Metric, float_rows, is_finite, scores_of
+from tensorlake.indexes.vector.space import Metric, float_rows, is_codable, is_finite, scores_of
 from tensorlake.indexes.vector.tokens import (
     first_by_max_sim,
     has_several_vectors,
@@ -19,6 +19,7 @@ __all__ = [
     "first_by_max_sim",
     "float_rows",
     "has_several_vectors",
+    "is_codable",
     "is_finite",
     "max_sim",
     "metric_of",

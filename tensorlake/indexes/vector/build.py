@@ -22,7 +22,7 @@ from tensorlake.indexes.vector.clusters import SAMPLES, Centroids, centroids_of
 from tensorlake.indexes.vector.codes import Codes, encode
 from tensorlake.indexes.vector.lists import Lists, packed
 from tensorlake.indexes.vector.recall import Truth, measured
-from tensorlake.indexes.vector.space import Metric, Space, float_rows, is_finite, width_of
+from tensorlake.indexes.vector.space import Metric, Space, float_rows, is_codable, width_of
 from tensorlake.indexes.vector.tokens import has_several_vectors, vectors_of
 from tensorlake.types import Array, Column, RaggedColumn, SampleType, Scalar, UniformColumn
 
@@ -97,7 +97,7 @@ def _vectors_in(
         assert isinstance(column, UniformColumn), "vectors have one length"
         values = column.values
     vectors = float_rows(values)
-    known = is_finite(vectors, metric)
+    known = is_codable(vectors, metric)
     if valid is not None:
         known &= valid
     return (rows, vectors) if known.all() else (rows[known], vectors[known])

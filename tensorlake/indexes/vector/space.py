@@ -21,13 +21,23 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Metric", "Space", "float_rows", "is_finite", "rotation", "scores_of", "width_of"]
+__all__ = [
+    "Metric",
+    "Space",
+    "float_rows",
+    "is_codable",
+    "is_finite",
+    "rotation",
+    "scores_of",
+    "width_of",
+]
 
 Metric = Literal["cosine", "l2", "dot"]
 Floats = npt.NDArray[np.float32]
 
 WORD_BITS = 64
 ROTATIONS_KEPT = 4  # 9 MiB each for 1,536 dimensions
+LEAST_SQUARE = 1e-30  # smaller squares are of few bits in float32: they are made in float64
 ROUNDS = 3  # as in the randomized Hadamard transforms of the literature
 
 
@@ -75,28 +85,60 @@ def float_rows(values: npt.NDArray[Any]) -> Floats:
 
 def is_finite(values: Floats, metric: Metric) -> npt.NDArray[np.bool_]:
     """Return which vectors have a score: all numbers finite, and for cosine a length."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        squares = np.einsum("ni,ni->n", values, values)
-    return np.isfinite(squares) & (squares > 0) if metric == "cosine" else np.isfinite(squares)
+    squares = _squares(values)
+    found = np.isfinite(squares) & (squares > 0) if metric == "cosine" else np.isfinite(squares)
+    others = np.flatnonzero(~found)
+    if len(others):  # their squares may be beyond float32 though they are not
+        some = values[others]
+        found[others] = np.isfinite(some).all(axis=1)
+        if metric == "cosine":
+            found[others] &= some.any(axis=1)
+    return found
+
+
+def is_codable(values: Floats, metric: Metric) -> npt.NDArray[np.bool_]:
+    """Return which vectors an index can have: their squares, too, are numbers of float32.
+
+    For cosine all that have a score: it is their directions that are coded.
+    """
+    found = is_finite(values, metric)
+    return found if metric == "cosine" else found & np.isfinite(_squares(values))
 
 
 def scores_of(values: Floats, query: Floats, metric: Metric) -> npt.NDArray[np.float64]:
     """Score vectors, float32 (n, dim), against one query; larger is nearer, NaN where undefined.
 
     cosine: the cosine of the angle; dot: the inner product; l2: the negated Euclidean distance.
-    Sums run within one vector, as those of TQL do: a score never depends on the other rows.
+    Sums run within one vector, as those of TQL do: a score never depends on the other rows. Where a
+    square is too large or too small for float32, they are float64.
     """
+    with np.errstate(all="ignore"):
+        scores, measure = _scored(values, query, metric)
+        least = 0 if metric == "dot" else LEAST_SQUARE
+        others = np.flatnonzero(~(np.isfinite(measure) & (np.abs(measure) >= least)))
+        scores = scores.astype(np.float64)
+        if len(others):
+            wide = values[others].astype(np.float64)
+            again = _scored(wide, query.astype(np.float64), metric)[0]
+            scores[others] = np.where(np.isfinite(again), again, np.nan)
+        return scores
+
+
+def _scored(
+    values: npt.NDArray[Any], query: npt.NDArray[Any], metric: Metric
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return scores in the dtype of the vectors, and of each a sum that tells its range."""
     if metric == "l2":
-        with np.errstate(over="ignore", invalid="ignore"):
-            apart = values - query
-            return -np.sqrt(np.einsum("ni,ni->n", apart, apart)).astype(np.float64)
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        dots = np.einsum("ni,i->n", values, query)
-        if metric == "dot":
-            return dots.astype(np.float64)
-        lengths = np.sqrt(np.einsum("ni,ni->n", values, values))
-        length = np.sqrt(np.einsum("i,i->", query, query))
-        return (dots / (lengths * length)).astype(np.float64)
+        squares = _squares(values - query)
+        return -np.sqrt(squares), squares
+    dots: npt.NDArray[Any] = np.einsum("ni,i->n", values, query)
+    if metric == "dot":
+        return dots, dots
+    square = np.einsum("i,i->", query, query)
+    squares = _squares(values)
+    is_in_range = np.isfinite(square) and square >= LEAST_SQUARE
+    measure = squares if is_in_range else np.full_like(squares, np.nan)
+    return dots / (np.sqrt(squares) * np.sqrt(square)), measure
 
 
 def width_of(dim: int) -> int:
@@ -133,7 +175,19 @@ def _hadamard(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return rows / np.sqrt(width)
 
 
+def _squares(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return np.einsum("ni,ni->n", values, values)
+
+
 def _unit(values: Floats) -> Floats:
-    lengths: Floats = np.sqrt(np.einsum("ni,ni->n", values, values))[:, None]
-    lengths[lengths == 0] = 1
-    return values / lengths
+    squares = _squares(values)
+    others = np.flatnonzero(~(np.isfinite(squares) & (squares >= LEAST_SQUARE)))
+    squares[others] = 1
+    units = (values / np.sqrt(squares)[:, None]).astype(np.float32, copy=False)
+    if len(others):
+        wide = values[others].astype(np.float64)
+        lengths = np.sqrt(_squares(wide))
+        lengths[lengths == 0] = 1
+        units[others] = wide / lengths[:, None]
+    return units

@@ -42,6 +42,7 @@ from tensorlake_query.values.group_keys import (
 from tensorlake_query.values.memory import charge
 from tensorlake_query.values.source import (
     AnyArray,
+    BoolArray,
     ColumnType,
     IntArray,
     RaggedBatch,
@@ -205,7 +206,7 @@ def _bind_collected(site: Site, argument: Bound, syntax: ast.Call) -> AggregateC
             f"{show(argument)} is {describe(argument.type)}; ARRAY_AGG collects single values",
             hint=f"write SELECT {show(argument)} GROUP BY …, which stacks arrays of one shape",
         )
-    column_type = stacked_type(argument.type)
+    column_type = replace(stacked_type(argument.type), nullable=True)
 
     def collected(vector: Vector | None, groups: IntArray, num_groups: int) -> Vector:
         assert vector is not None, "ARRAY_AGG has an argument"
@@ -214,13 +215,18 @@ def _bind_collected(site: Site, argument: Bound, syntax: ast.Call) -> AggregateC
         counts = np.bincount(groups, minlength=num_groups).astype(np.int64)
         samples = take(vector, valid[by_group(groups, num_groups)])
         if argument.type.dtype is not None:
-            return RaggedBatch(samples.values, counts[:, None])
+            return RaggedBatch(samples.values, counts[:, None], _unless_all(counts > 0))
         stops = np.cumsum(counts)
         values = samples.values.tolist()
         runs = zip((stops - counts).tolist(), stops.tolist(), strict=True)
-        return UniformBatch(object_array([values[start:stop] for start, stop in runs]))
+        lists = object_array([values[start:stop] for start, stop in runs])
+        return UniformBatch(lists, _unless_all(counts > 0))
 
     return AggregateCall(argument, collected, column_type, syntax)
+
+
+def _unless_all(valid: BoolArray) -> BoolArray | None:
+    return None if valid.all() else valid
 
 
 def _of_distinct(compute: Compute) -> Compute:

@@ -25,6 +25,8 @@ from tensorlake_query.values.vectors import (
     elementwise,
     padded,
     starts_of,
+    take,
+    valid_of,
 )
 
 FLAT = 2  # dimensions of a batch of single vectors
@@ -81,7 +83,13 @@ def _bind_norm(site: Site) -> Bound:
     dtype = _computed_in(np.dtype(operand.type.dtype))
 
     def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
-        return elementwise(np.sqrt, [_dot(vectors[0], vectors[0], shape, dtype)], shape[:-1])
+        squares = _dot(vectors[0], vectors[0], shape, dtype)
+        lengths = elementwise(np.sqrt, [squares], shape[:-1])
+        if not _are_extreme(squares):
+            return lengths
+        scaled, peaks = _scaled(vectors[0], dtype)
+        scaled_squares = _dot(scaled, scaled, shape, dtype)
+        return elementwise(_length, [squares, lengths, scaled_squares, peaks], shape[:-1])
 
     column_type = number(dtype, shape[:-1], nullable=operand.type.nullable)
     return site.apply(kernel, column_type, args=(operand,), cost=float(shape[-1] or 64))
@@ -139,23 +147,92 @@ def _reduced(products: RaggedBatch, shape: Shape, ufunc: np.ufunc) -> Vector:
 
 
 def _cosine(left: Vector, right: Vector, shape: Shape, dtype: np.dtype[np.generic]) -> Vector:
-    def ratio(dots: AnyArray, left_squares: AnyArray, right_squares: AnyArray) -> AnyArray:
-        return dots / (np.sqrt(left_squares) * np.sqrt(right_squares))
-
     def is_zero(left_squares: AnyArray, right_squares: AnyArray) -> AnyArray:
         return (left_squares == 0) | (right_squares == 0)
 
-    squares = [
-        _dot(each, each, (*shape[:-1], None) if isinstance(each, RaggedBatch) else shape, dtype)
-        for each in (left, right)
-    ]
-    result = elementwise(ratio, (_dot(left, right, shape, dtype), *squares), shape[:-1])
+    pair = (left, right)
+    squares = [_square(each, shape, dtype) for each in pair]
+    result = elementwise(_ratio, (_dot(left, right, shape, dtype), *squares), shape[:-1])
+    if any(map(_are_extreme, squares)):
+        if not shape[:-1] and all(isinstance(each, UniformBatch) for each in pair):
+            return _flat_cosine(pair, result, squares, shape, dtype)
+        scaled = [_scaled(each, dtype)[0] for each in pair]
+        before, squares = squares, [_square(each, shape, dtype) for each in scaled]
+        dots = _dot(scaled[0], scaled[1], shape, dtype)
+        again = elementwise(_ratio, (dots, *squares), shape[:-1])
+        result = elementwise(_chosen, (result, again, *before), shape[:-1])
     if shape[:-1] or not isinstance(result, UniformBatch):
         return result
     if not np.isnan(result.values).any():
         return result
     zero = elementwise(is_zero, squares, ()).values
     return UniformBatch(result.values, ~zero if result.valid is None else result.valid & ~zero)
+
+
+def _flat_cosine(
+    pair: tuple[Vector, Vector],
+    result: Vector,
+    squares: Sequence[Vector],
+    shape: Shape,
+    dtype: np.dtype[np.generic],
+) -> Vector:
+    """Return cosines of single vectors: those with an extreme square, except NULLs, are scaled."""
+    valid = valid_of(result)
+    is_extreme = _is_extreme(squares[0].values) | _is_extreme(squares[1].values)
+    rows = np.flatnonzero(is_extreme & valid)
+    left, right = (_scaled(take(each, rows), dtype)[0] for each in pair)
+    sizes = [_square(each, shape, dtype).values for each in (left, right)]
+    values, valid = result.values.copy(), valid.copy()
+    values[rows] = _ratio(_dot(left, right, shape, dtype).values, *sizes)
+    valid[rows] = (sizes[0] > 0) & (sizes[1] > 0) | np.isnan(sizes[0] + sizes[1])
+    return UniformBatch(values, None if valid.all() else valid)
+
+
+def _square(vector: Vector, shape: Shape, dtype: np.dtype[np.generic]) -> Vector:
+    ragged = (*shape[:-1], None)
+    return _dot(vector, vector, ragged if isinstance(vector, RaggedBatch) else shape, dtype)
+
+
+def _ratio(dots: AnyArray, left_squares: AnyArray, right_squares: AnyArray) -> AnyArray:
+    return dots / (np.sqrt(left_squares) * np.sqrt(right_squares))
+
+
+def _is_extreme(squares: AnyArray) -> AnyArray:
+    """Return which sums of squares overflowed, or are too small to keep all digits."""
+    limits = np.finfo(squares.dtype.name)
+    return ~(np.isfinite(squares) & (squares >= limits.tiny / limits.eps))
+
+
+def _are_extreme(squares: Vector) -> bool:
+    return bool(_is_extreme(squares.values).any())
+
+
+def _chosen(
+    ratios: AnyArray, again: AnyArray, left_squares: AnyArray, right_squares: AnyArray
+) -> AnyArray:
+    return np.where(_is_extreme(left_squares) | _is_extreme(right_squares), again, ratios)
+
+
+def _length(
+    squares: AnyArray, lengths: AnyArray, scaled_squares: AnyArray, peaks: AnyArray
+) -> AnyArray:
+    return np.where(_is_extreme(squares), np.sqrt(scaled_squares) * peaks, lengths)
+
+
+def _scaled(vector: Vector, dtype: np.dtype[np.generic]) -> tuple[Vector, Vector]:
+    """Return vectors whose largest element is 1, and the largest of each as it was; 0 stays 0."""
+    if isinstance(vector, UniformBatch) and vector.values.shape[-1]:
+        values = vector.values.astype(dtype, copy=False)
+        peaks = np.asarray(np.abs(values).max(axis=-1))
+        divisors = np.where(peaks > 0, peaks, 1)[..., None]
+        return UniformBatch(values / divisors, vector.valid), UniformBatch(peaks, vector.valid)
+    ragged = as_ragged(vector)
+    sizes = np.abs(ragged.values.astype(dtype, copy=False))
+    outer = (None,) * (ragged.shapes.shape[1] - 1)
+    peaks = _reduced(RaggedBatch(sizes, ragged.shapes, ragged.valid), outer, np.maximum)
+    runs = np.repeat(ragged.shapes[:, -1], counts_of(ragged.shapes[:, :-1]))
+    divisors = np.repeat(np.where(peaks.values > 0, peaks.values, 1).reshape(-1), runs)
+    return RaggedBatch(ragged.values / divisors, ragged.shapes, ragged.valid), peaks
 
 
 def _bind_hamming(site: Site) -> Bound:

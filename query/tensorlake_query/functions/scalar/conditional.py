@@ -50,6 +50,10 @@ from tensorlake_query.values.vectors import (
 )
 
 INT_BITS = 63
+CONDITIONS = {
+    **dict.fromkeys(("true", "t", "yes", "y"), True),
+    **dict.fromkeys(("false", "f", "no", "n"), False),
+}
 MOMENT_NBYTES = 256  # of a time as text, while it is made
 MAX_NUMBER_TEXT = (
     300  # characters; no 64-bit number needs more, and Python converts long ones slowly
@@ -225,7 +229,8 @@ def bind_cast(site: Site, type_name: str) -> Bound:
 
 def _bind_parse(site: Site, operand: Bound, dtype: np.dtype[np.generic]) -> Bound:
     def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
-        read = [_read_number(value) for value in python_values(vectors[0].values)]
+        read_one = _read_condition if dtype.kind == "b" else _read_number
+        read = [read_one(value) for value in python_values(vectors[0].values)]
         valid = np.array([value is not None for value in read], np.bool_)
         if dtype.kind in "iu":
             limits = np.iinfo(dtype.name)
@@ -239,6 +244,11 @@ def _bind_parse(site: Site, operand: Bound, dtype: np.dtype[np.generic]) -> Boun
         )
 
     return site.apply(kernel, number(dtype, nullable=True), args=(operand,), cost=JSON_COST)
+
+
+def _read_condition(value: object) -> int | float | None:
+    word = value.strip().lower() if isinstance(value, str) else ""
+    return int(CONDITIONS[word]) if word in CONDITIONS else _read_number(value)
 
 
 def _read_number(value: object) -> int | float | None:

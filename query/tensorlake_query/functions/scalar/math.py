@@ -16,6 +16,7 @@ from tensorlake_query.values.bound import Bound, Constant, show
 from tensorlake_query.values.source import AnyArray
 
 MAX_DECIMALS = 300  # beyond any float64 digit
+INTEGER_DIGITS = 20  # of the largest 64-bit integer
 
 
 def _bind(function: Callable[..., AnyArray], cost: float) -> Callable[[Site], Bound]:
@@ -52,9 +53,36 @@ def _bind_round(site: Site) -> Bound:
         decimals = value
 
     def rounded(values: AnyArray, *_decimals: AnyArray) -> AnyArray:
-        return np.round(values, decimals)
+        if values.dtype.kind not in "iu" or decimals >= 0:
+            return np.round(values, decimals)
+        made = _rounded_integers(values, -decimals)
+        if made is None:
+            raise site.fail(
+                f"{show(site.args[0])} rounded to {decimals} decimals is beyond 64 bits",
+                hint=f"write ROUND(CAST({show(site.args[0])} AS FLOAT), {decimals})",
+            )
+        return made
 
     return apply_ufunc(site, rounded)
+
+
+def _rounded_integers(values: AnyArray, zeros: int) -> AnyArray | None:
+    """Return integers rounded to this many zeros, half to even, with 64 bits; None beyond them."""
+    wide = values.astype(np.uint64 if values.dtype == np.uint64 else np.int64)
+    if zeros > INTEGER_DIGITS:
+        return np.zeros_like(wide)
+    power = 10**zeros
+    limits = np.iinfo(wide.dtype.name)
+    if power > limits.max:  # at most one of them, up or down
+        is_far = (wide > power // 2) | (wide < max(-power // 2, limits.min))
+        return None if power // 2 < limits.max and is_far.any() else np.zeros_like(wide)
+    low = wide // power
+    rest = wide - low * power
+    half = power // 2
+    low += ((rest > half) | ((rest == half) & (low % 2 == 1))).astype(wide.dtype)
+    if (low > limits.max // power).any() or (low < -(-limits.min // power)).any():
+        return None
+    return low * power
 
 
 def _bind_power(site: Site) -> Bound:

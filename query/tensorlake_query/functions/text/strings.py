@@ -192,12 +192,17 @@ def _sum_of_lengths(*texts: str) -> int:
     return sum(map(len, texts))
 
 
+def _replaced(text: str, old: str, new: str) -> str:
+    """Return a text with a part replaced; an empty part is nowhere, as in DuckDB and SQLite."""
+    return text.replace(old, new) if old else text
+
+
 def _longest_replaced(text: int, _old: int, new: int) -> int:
-    return (text + 1) * (new + 1)  # an empty part stands before and after each character
+    return text * max(new, 1)
 
 
 def _length_replaced(text: str, old: str, new: str) -> int:
-    return len(text) + text.count(old) * max(len(new) - len(old), 0)
+    return len(text) + (text.count(old) * max(len(new) - len(old), 0) if old else 0)
 
 
 def _bind_split(site: Site) -> Bound:
@@ -259,7 +264,7 @@ FUNCTIONS = (
         "REPLACE(text, old, new)",
         "Text with one part replaced by another.",
         (3, 3),
-        _bind_per_text(str.replace, longest=_longest_replaced, exact=_length_replaced),
+        _bind_per_text(_replaced, longest=_longest_replaced, exact=_length_replaced),
     ),
     Function(
         "LEFT",

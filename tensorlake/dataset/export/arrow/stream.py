@@ -185,7 +185,7 @@ def _array(view: RowSet, name: str, positions: Int64Array) -> Arrow:
 
     selection = view.selection
     if name in view.computed:
-        return computed_array(view.computed[name].take(positions))
+        return computed_array(name, view.computed[name].take(positions))
     if name == "_row":
         return pa.array(selection.row_numbers(positions))
     if name == "_row_id":

@@ -171,14 +171,43 @@ def arrow_array(sample_type: SampleType, column: Column) -> Arrow:
 
 
 def computed_field(name: str, column_type: tql.ColumnType) -> Arrow:
-    """Return the field that a column computed by a query becomes."""
+    """Return the field that a column computed by a query becomes.
+
+    Raises:
+        UnsupportedFeatureError: Arrow has no such type: complex numbers.
+    """
     import pyarrow as pa
 
-    return pa.field(name, _computed_type(column_type))
+    try:
+        return pa.field(name, _computed_type(column_type))
+    except pa.ArrowNotImplementedError as error:
+        raise _no_computed(name, f"which is computed, of {column_type.dtype}") from error
 
 
-def computed_array(computed: Computed) -> Arrow:
-    """Return the values of a column that a query computed."""
+def computed_array(name: str, computed: Computed) -> Arrow:
+    """Return the values of a column that a query computed.
+
+    Raises:
+        UnsupportedFeatureError: They are lists of what only a column's own type tells: sequences,
+            and lists of bytes.
+    """
+    import pyarrow as pa
+
+    try:
+        return _computed_array(computed)
+    except (pa.ArrowTypeError, TypeError) as error:
+        raise _no_computed(name, "which is computed, of lists whose items have no type") from error
+
+
+def _no_computed(name: str, what: str) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        f"Arrow does not support {name!r}, {what}"
+        "\nleave it out: columns=[…], or SELECT the column itself",
+        tensor=name,
+    )
+
+
+def _computed_array(computed: Computed) -> Arrow:
     import pyarrow as pa
 
     import tensorlake_query as tql
@@ -195,9 +224,8 @@ def computed_array(computed: Computed) -> Arrow:
             column = RaggedColumn(values, shapes, valid)
     if kind.kind == "label" and kind.names is not None:
         return _labels(column, kind.names)
-    if kind.timestamp_unit is not None and isinstance(column, UniformColumn):
-        return pa.array(column.values, mask=_mask(column)).cast(_computed_type(kind))
-    return _nested(column.values.dtype, kind.shape, column)
+    made = _nested(column.values.dtype, kind.shape, column)
+    return made if kind.timestamp_unit is None else made.cast(_computed_type(kind))
 
 
 def _computed_type(kind: tql.ColumnType) -> Arrow:
@@ -206,9 +234,14 @@ def _computed_type(kind: tql.ColumnType) -> Arrow:
     if kind.kind == "label" and kind.names is not None:
         return pa.list_(_names_type()) if kind.shape else _names_type()
     if kind.timestamp_unit is not None:
-        return pa.timestamp(kind.timestamp_unit, kind.timezone)
+        moments = pa.timestamp(kind.timestamp_unit, kind.timezone)
+        for _ in kind.shape:
+            moments = pa.list_(moments)
+        return moments
     if kind.dtype is not None:
         return _nested_type(np.dtype(kind.dtype), kind.shape)
+    if kind.has_polygons:
+        return arrow_type(Polygon())
     flat = pa.binary() if kind.kind in ("bytes", "media") else pa.string()
     return pa.list_(flat) if kind.shape else flat
 

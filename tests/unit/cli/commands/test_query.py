@@ -17,6 +17,19 @@ def test_query_prints_the_rows_it_selects(run, pets):
     assert [line.split() for line in shown.lines[1:]] == [["cat", "0.5"]]
 
 
+def test_tables_show_no_control_characters_of_the_data(run, tmp_path):
+    url, text = str(tmp_path / "hostile.tl"), "a\x1b[31mred\x9b0m\u202edna 日本"
+    with tl.create(url, {"t": "str"}) as ds:
+        ds.append({"t": text})
+        ds.commit("one")
+
+    shown = run("query", url, 'SELECT t, t AS "x\x1b]0;title"')
+
+    assert not {"\x1b", "\x9b", "\u202e"} & set(shown.out)
+    assert "a\ufffd[31mred\ufffd0m\ufffddna 日本" in shown.out
+    assert json.loads(run("query", url, "SELECT t", "--json").out)[0]["t"] == text
+
+
 def test_query_counts_without_printing_rows(run, pets):
     assert run("query", pets, "WHERE label = 'dog'", "--count").out == "2\n"
     counted = run("query", pets, "WHERE label = 'dog'", "--count", "--json")

@@ -19,7 +19,7 @@ import simplejpeg
 
 import tensorlake as tl
 from tensorlake.dataset import rowset_of
-from tensorlake.errors import InvalidInputError, TensorNotFoundError
+from tensorlake.errors import InvalidInputError, TensorNotFoundError, UnsupportedFeatureError
 
 FIELD = pc.field
 BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
@@ -357,3 +357,51 @@ def test_polars_scans_lazily(ds):
     assert scanned.filter(pl.col("number") > 2).collect().to_dicts() == [
         {"number": 3, "label": "dog"}
     ]
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    ds = tl.create(
+        "memory://computed-lists",
+        {"at": tl.Timestamp(), "p": tl.Polygon(), "s": tl.Sequence(tl.Text()), "b": tl.Bytes()}
+        | {"c": "complex64"},
+    )
+    outline = [[0, 0], [1, 0], [1, 1]]
+    ds.extend(
+        {"at": ["2026-01-01", "2026-01-02"], "p": [[outline], []], "s": [["a"], []]}
+        | {"b": [b"a", b"b"], "c": [1j, 2]}
+    )
+    ds.commit("rows")
+    return ds
+
+
+@pytest.mark.parametrize(
+    ("query", "kind", "rows"),
+    [
+        (
+            "SELECT ARRAY_AGG(at) AS x",
+            pa.list_(pa.timestamp("us")),
+            [[dt.datetime(2026, 1, 1), dt.datetime(2026, 1, 2)]],  # noqa: DTZ001 no zone is given
+        ),
+        ("SELECT ARRAY_AGG(at) AS x WHERE false", pa.list_(pa.timestamp("us")), [None]),
+        (
+            "SELECT LAG(p) OVER (ORDER BY at) AS x",
+            pa.list_(pa.list_(pa.list_(pa.float32(), 2))),
+            [None, [[[0, 0], [1, 0], [1, 1]]]],
+        ),
+    ],
+)
+def test_computed_moments_and_polygons_are_lists(mixed, query, kind, rows):
+    table = mixed.query(query).to_arrow()
+
+    assert table.schema.field("x").type == kind
+    assert table["x"].to_pylist() == rows
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["SELECT ARRAY_AGG(b) AS x", "SELECT COALESCE(s, s) AS x", "SELECT c AS x UNION ALL SELECT c"],
+)
+def test_computed_values_that_arrow_cannot_take_are_named(mixed, query):
+    with pytest.raises(UnsupportedFeatureError, match="Arrow does not support 'x', which is comp"):
+        mixed.query(query).to_arrow()

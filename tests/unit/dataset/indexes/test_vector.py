@@ -136,16 +136,19 @@ def test_few_vectors_are_all_found(tmp_path: Path, count: int, dim: int) -> None
     assert sorted(found.tolist()) == list(range(count))
 
 
-def test_vectors_without_score_are_in_no_list(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("metric", "absent"), [("cosine", {3, 5, 7}), ("l2", {3, 7, 9})])
+def test_vectors_without_score_are_in_no_list(
+    tmp_path: Path, metric: str, absent: set[int]
+) -> None:
     vectors: list[Any] = list(some_vectors(40, 8))
     vectors[3], vectors[5], vectors[7] = None, np.zeros(8), np.full(8, np.nan)
-    vectors[9] = np.full(8, 3e38)
+    vectors[9] = np.full(8, 3e38)  # its square is beyond float32, and its direction is not
 
-    rows = rows_of(tmp_path, vectors)
+    rows = rows_of(tmp_path, vectors, metric)
     lists = Lists(MemoryParts.of(built(rows)))
 
     kept = np.concatenate([each.rows for each in lists.codes(range(len(lists.centroids)))])
-    assert sorted(kept.tolist()) == [n for n in range(40) if n not in {3, 5, 7, 9}]
+    assert sorted(kept.tolist()) == [n for n in range(40) if n not in absent]
 
 
 @pytest.mark.parametrize("vectors", [[None, None, [0.0, 0.0]], [None]])
@@ -268,3 +271,34 @@ def test_options_are_checked(tmp_path: Path, options: dict[str, Any], named: str
 )
 def test_it_suits_vectors_of_floats(sample_type: Any, suits: bool) -> None:  # noqa: FBT001 - a parameter
     assert VECTOR.suits(sample_type) is suits
+
+
+EXTREME = [[1, 1], [1, 0.9], [1e-23, 1e-23], [1e25, 1e25], [1e-21, 0], [0, 0], [np.inf, 1]]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("scale", [1, 1e20, 1e-40])
+def test_scores_of_vectors_whose_squares_are_beyond_float32(metric: Any, scale: float) -> None:
+    vectors = np.array(EXTREME, np.float32)
+    ds = tl.create(f"memory://extreme-{metric}-{scale}", {"v": tl.Embedding(2, metric)})
+    ds.extend({"v": vectors})
+    ds.commit("vectors")
+
+    found = ds.search("v", [scale, scale], k=10)
+
+    wide, query = vectors.astype(np.float64), np.full(2, scale, np.float32).astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        dots, lengths = wide @ query, np.hypot(*wide.T) * np.hypot(*query)
+        scores = {"dot": dots, "cosine": dots / lengths, "l2": -np.hypot(*(wide - query).T)}[metric]
+    rows = np.flatnonzero(np.isfinite(scores))
+    assert sorted(found.rows) == rows.tolist()
+    assert found["_score"][:] == pytest.approx(scores[found.rows], rel=1e-6)
+
+
+def test_index_by_cosine_has_vectors_of_any_length(tmp_path: Path) -> None:
+    vectors = some_vectors(3000, 16)
+    lengths = np.logspace(-36, 36, len(vectors))[:, None].astype(np.float32)
+
+    parts = MemoryParts.of(built(rows_of(tmp_path, vectors * lengths)))
+
+    assert recall_of(parts, vectors, vectors[:20] + 0.01, "cosine", 0.95) >= 0.95
