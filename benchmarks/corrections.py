@@ -30,6 +30,7 @@ __all__ = ["BENCHMARKS"]
 
 MOST = 1 / 1.3
 ONE_BY_ONE = 50
+LATENCY_MS = 20.0
 TEXT_NBYTES = 2_000
 SIGNED = 128
 
@@ -93,6 +94,22 @@ def append_one_by_one(workspace: Workspace, *, is_checked: bool, is_indexed: boo
     if is_indexed:
         ds.create_index("id")
         ds.commit("an index")
+    return _commit_rows(ds, columns)
+
+
+def append_one_by_one_afar(workspace: Workspace, *, is_checked: bool) -> Measurement:
+    import tensorlake as tl
+    from tensorlake.testing import latency_server
+
+    ds, columns = _table(workspace, "afar/rows", 0, is_checked=is_checked)
+    ds.close()
+    with latency_server(workspace.folder, latency_ms=LATENCY_MS) as server:
+        url, options = server.s3_url("afar/rows"), server.storage_options
+        with tl.open(url, storage_options=options) as there:
+            return _commit_rows(there, columns)
+
+
+def _commit_rows(ds: Dataset, columns: Any) -> Measurement:
     rows = [{name: column[at] for name, column in columns.items()} for at in range(ONE_BY_ONE + 3)]
     for row in rows[ONE_BY_ONE:]:  # what is read once is read
         ds.append(row)
@@ -184,6 +201,16 @@ BENCHMARKS = (
             Contender(
                 "with an index", partial(append_one_by_one, is_checked=True, is_indexed=True)
             ),
+        ),
+        goals=(Goal("tensorlake", "without", MOST),),
+    ),
+    Benchmark(
+        "checked-row-20ms",
+        "The same with 20 ms of added latency per request",
+        "commits",
+        (
+            Contender("without", partial(append_one_by_one_afar, is_checked=False)),
+            Contender("tensorlake", partial(append_one_by_one_afar, is_checked=True)),
         ),
         goals=(Goal("tensorlake", "without", MOST),),
     ),
