@@ -14,10 +14,11 @@ import asyncio
 import os
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.runtime.counters import Counters
     from tensorlake.storage import Buffer
 
-__all__ = ["DiskTier"]
+__all__ = ["DiskTier", "unkept"]
 
 Range = tuple[int, int]
 Fetch = Callable[[Sequence[Range]], Awaitable[list["Buffer"]]]
@@ -46,6 +47,14 @@ FIRST_PAUSE_S: Final = 0.002
 LAST_PAUSE_S: Final = 0.05
 
 _passes = count()
+_keeps = ContextVar("keeps", default=True)
+T = TypeVar("T")
+
+
+async def unkept(read: Coroutine[Any, Any, T]) -> T:
+    """Await a read, in a task of its own, of which the disk keeps nothing new."""
+    _keeps.set(False)
+    return await read
 
 
 class DiskCache:
@@ -80,6 +89,7 @@ class DiskCache:
         """Return ranges [start, stop) of a pack, fetching what is not on disk."""
         if self._folder.is_off:
             return await fetch(ranges)
+        is_kept = _keeps.get()
         pack = f"{self._dataset}-{key_of(path)}"
         pause, deadline = FIRST_PAUSE_S, time.monotonic() + self._folder.claim_wait_s
         claimed: list[Range] = []
@@ -87,7 +97,7 @@ class DiskCache:
             while True:
                 parts = await self._on_disk(pack, ranges)
                 gaps = [part.gap for part in parts if part.gap is not None]
-                if not gaps or claimed == gaps:
+                if not gaps or claimed == gaps or not is_kept:
                     break
                 if time.monotonic() > deadline:  # a stopped process would hold up every read
                     self._folder.claim_wait_s = HUNG_WAIT_S
@@ -103,7 +113,7 @@ class DiskCache:
                 disk_hits=len(ranges) - len(gaps), disk_misses=len(gaps), disk_nbytes=asked - missed
             )
             fetched = await fetch(gaps) if gaps else []
-            if fetched:
+            if fetched and is_kept:
                 loop = asyncio.get_running_loop()
                 await loop.run_in_executor(None, self._keep, pack, gaps, fetched)
             coming = iter(fetched)

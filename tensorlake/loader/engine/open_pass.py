@@ -22,6 +22,7 @@ from tensorlake.errors import CorruptionError
 from tensorlake.loader.caches.decoded_images import DecodedImages
 from tensorlake.loader.engine.composed.rows import ComposedPlan, form_of, positions_left_out
 from tensorlake.loader.engine.pipeline import Pipeline, PipelineSetup
+from tensorlake.loader.plan.placement import HomeShares
 from tensorlake.loader.plan.plan import AccessPlan
 from tensorlake.loader.plan.sharding import RowBatches, ShortBatchWarning
 from tensorlake.loader.runtime.rng import takes_rng
@@ -39,6 +40,9 @@ from tensorlake.loader.stages.sparse_reads import PartReads
 from tensorlake.loader.stages.transform import RowTransform, TransformCall
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from tensorlake.loader.caches.disk_cache import DiskTier
     from tensorlake.loader.config.arguments import LoaderArguments
     from tensorlake.loader.config.column_plan import ColumnPlan
@@ -311,8 +315,21 @@ def _pipeline_setup(opening: Opening, plan: Plan, transform: RowTransform | None
         prefetch_nbytes=arguments.prefetch_nbytes,
         timeout_s=arguments.timeout,
         skips=arguments.on_error == "skip",
+        keeps=_arc(opening),
         parts=parts,
     )
+
+
+def _arc(opening: Opening) -> Callable[[Int64Array], NDArray[np.bool_]] | None:
+    """Return which rows the disk of this rank keeps, by position; None: whatever comes first.
+
+    Rows that only fill up its part of a batch would take the room of those that come back to it.
+    """
+    batches = opening.batches
+    shares = batches.balanced if isinstance(batches, RowBatches) else None
+    if not isinstance(shares, HomeShares) or not opening.disk.is_on:
+        return None
+    return partial(shares.homes.holds, opening.sharding.rank, opening.sharding.world_size)
 
 
 def _rows_of_functions(opening: Opening) -> Callable[[], float]:

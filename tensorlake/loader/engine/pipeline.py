@@ -64,8 +64,10 @@ from tensorlake.loader.stages.sparse_reads import PartReads, Read, RowReader
 from tensorlake.storage import runtime
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from tensorlake.loader.plan.plan import Plan
-    from tensorlake.loader.plan.selection import Reader, Selection
+    from tensorlake.loader.plan.selection import Int64Array, Reader, Selection
     from tensorlake.loader.plan.sharding import Share
     from tensorlake.loader.plan.virtual_columns import VirtualColumn
     from tensorlake.loader.runtime.counters import Counters
@@ -116,6 +118,9 @@ class PipelineSetup:
     prefetch_nbytes: int
     timeout_s: float
     skips: bool = False  # skips damaged rows instead of failing
+    keeps: Callable[[Int64Array], NDArray[np.bool_]] | None = (
+        None  # by position: on disk; None: all
+    )
     parts: Mapping[str, PartReads] = field(default_factory=dict[str, PartReads])  # also sparse
 
     def plan_groups(self, segment: list[list[Share]]) -> list[Group]:
@@ -131,6 +136,7 @@ class PipelineSetup:
                 virtual=self.virtual,
                 skips=self.skips,
                 windows=self.windows,
+                keeps=self.keeps,
             )
 
 
@@ -426,7 +432,8 @@ class Pipeline:
             arrived = piece and partial(self._piece_arrived, assembly, piece, needed)
             counted = Countdown(1, arrived, group.batches.fail) if arrived else needed
             wanted.append((tensor, number, counted))
-        self._fetcher.load(wanted, order=group.number, is_urgent=in_pieces)
+        apart = {tensor: group.unkept_chunks(tensor) for tensor, _ in missing}
+        self._fetcher.load(wanted, order=group.number, is_urgent=in_pieces, apart=apart)
         needed.arrived()
 
     def _go_on(self) -> None:

@@ -76,6 +76,7 @@ class Group:
     tensors: dict[str, GroupRows]
     number: int = 0
     by_row: tuple[str, ...] = ()
+    kept: NDArray[np.bool_] | None = None  # rows that the disk tier keeps; None: all
     last: dict[str, Int64Array] = field(default_factory=dict[str, "Int64Array"])  # uses of blocks
     own: dict[str, TensorChunks] = field(default_factory=dict[str, TensorChunks])
     stored_nbytes: int = 0  # budget while it is fetched
@@ -86,6 +87,19 @@ class Group:
     def borders(self) -> list[int]:
         """Where each batch starts in the group's rows, and the end."""
         return list(accumulate(map(len, self.shares), initial=0))
+
+    def by_keeping(self) -> list[Int64Array]:
+        """Return the rows that the disk tier keeps, then those that it does not, if any."""
+        if self.kept is None or self.kept.all():
+            return [np.arange(len(self.places))]
+        return [rows for rows in map(np.flatnonzero, (self.kept, ~self.kept)) if len(rows)]
+
+    def unkept_chunks(self, tensor: str) -> frozenset[int]:
+        """Return the ordinals of chunks of which the disk tier keeps no row."""
+        if self.kept is None or tensor in self.own:
+            return frozenset()
+        chunk = self.tensors[tensor].chunk
+        return frozenset(chunk[~self.kept].tolist()) - frozenset(chunk[self.kept].tolist())
 
     @property
     def valid(self) -> NDArray[np.bool_]:
@@ -134,11 +148,15 @@ def expect_own(group: Group, tensor: str, piece_rows: int) -> list[Piece]:
     """Make room for the samples of a tensor that arrive in pieces.
 
     Rows of a piece are close to each other, and if their chunks are known, a piece ends with a
-    chunk: each piece reads few chunks.
+    chunk: each piece reads few chunks. The disk tier keeps all of a piece, or nothing.
     """
-    order = np.argsort(group.physical, kind="stable")
     known = group.tensors.get(tensor)
-    starts = _piece_starts(None if known is None else known.chunk[order], len(order), piece_rows)
+    order, starts = np.empty(0, np.int64), list[int]()
+    for rows in group.by_keeping():
+        rows = rows[np.argsort(group.physical[rows], kind="stable")]  # noqa: PLW2901 - as they lie
+        chunk = None if known is None else known.chunk[rows]
+        starts += [len(order) + at for at in _piece_starts(chunk, len(rows), piece_rows)]
+        order = np.concatenate([order, rows])
     stops = [*starts[1:], len(order)]
     pieces = [
         Piece(tensor, number, order[start:stop])
@@ -239,8 +257,12 @@ def plan_groups(
     virtual: Mapping[str, VirtualColumn],
     skips: bool = False,
     windows: WindowReads | None = None,
+    keeps: Callable[[Int64Array], NDArray[np.bool_]] | None = None,
 ) -> list[Group]:
-    """Locate every row of a segment's groups; those of windows by block, where they are given."""
+    """Locate every row of a segment's groups; those of windows by block, where they are given.
+
+    ``keeps`` returns for positions whether the disk tier keeps their rows.
+    """
     shares = [share for group in segment for share in group]
     places = np.concatenate([plan.deal(share) for share in shares])
     positions = plan.at(places)
@@ -273,6 +295,7 @@ def plan_groups(
         taken = {name: column.take(positions[part]) for name, column in virtual.items()}
         group = Group(members, places[part], rows[part], physical[part], taken, where)
         group.last = {tensor: uses[part][uses[part] >= 0] for tensor, uses in last.items()}
+        group.kept = None if keeps is None else keeps(positions[part])
         groups.append(group)
         start = stop
     return groups

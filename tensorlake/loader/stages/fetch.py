@@ -21,7 +21,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensorlake.errors import CorruptionError, InvalidStateError
 from tensorlake.format import checksum_of
+from tensorlake.loader.caches.disk_cache import unkept
 from tensorlake.loader.runtime.shutdown import stopped
 from tensorlake.loader.sources.chunk_cache import ChunkCache, LoadedChunk, loaded_chunk
 from tensorlake.loader.sources.damaged_rows import read_rows_alone, salvaged_chunk
@@ -63,6 +64,7 @@ class Load:
     key: Any  # the reader's own key class
     order: int = 0  # of the first group that requested it
     is_urgent: bool = False  # never deferred
+    is_kept: bool = True  # by the disk tier, if there is one
     asked_by: list[Countdown] = field(default_factory=list["Countdown"])
 
 
@@ -104,6 +106,7 @@ class ChunkFetcher:
         *,
         order: int = 0,
         is_urgent: bool = False,
+        apart: Mapping[str, frozenset[int]] | None = None,
     ) -> None:
         """Bring chunks that are needed together into the cache.
 
@@ -112,9 +115,18 @@ class ChunkFetcher:
                 reported once, as arrived or as failed.
             order: Priority of decoding, relative to other work of the threads.
             is_urgent: Request them also while others are deferred.
+            apart: By tensor, the chunks that the disk tier does not keep.
         """
+        apart = apart or {}
         loads = [
-            self._begin(tensor, number, needed, order=order, is_urgent=is_urgent)
+            self._begin(
+                tensor,
+                number,
+                needed,
+                order=order,
+                is_urgent=is_urgent,
+                is_kept=number not in apart.get(tensor, ()),
+            )
             for tensor, number, needed in chunks
         ]
         remote = [load for load in loads if load is not None]
@@ -124,7 +136,14 @@ class ChunkFetcher:
         self._start_requests()
 
     def _begin(
-        self, tensor: str, number: int, needed: Countdown, *, order: int, is_urgent: bool
+        self,
+        tensor: str,
+        number: int,
+        needed: Countdown,
+        *,
+        order: int,
+        is_urgent: bool,
+        is_kept: bool,
     ) -> Load | None:
         """Start loading a chunk that is available locally; return others, which need a request."""
         with self._lock:
@@ -135,7 +154,7 @@ class ChunkFetcher:
             is_loaded = self._cache.is_loaded(tensor, number)  # since the caller checked
             if not is_loaded:
                 key = self._cache.tensors[tensor].keys[number]
-                load = Load(tensor, number, key, order, is_urgent, [needed])
+                load = Load(tensor, number, key, order, is_urgent, is_kept, [needed])
                 self._loads[tensor, number] = load
         if load is None:
             needed.arrived()
@@ -196,6 +215,7 @@ class ChunkFetcher:
         while (begun := self._next_or_short()) is not None:
             run, start, stop = begun
             read = self._read_of(run, start, stop)
+            read = read if run[0].is_kept else unkept(read)
             try:
                 request: Future[Any] = runtime.submit(read)
             except Exception as error:  # noqa: BLE001 - raised to the consumer of the batch
@@ -389,6 +409,7 @@ def next_run(waiting: deque[Load]) -> list[Load]:
         gap = key.offset - stop
         if (
             key.pack != first.pack
+            or load.is_kept != waiting[0].is_kept
             or not 0 <= gap <= GAP_NBYTES
             or key.offset + key.nbytes - start > RANGE_NBYTES
         ):

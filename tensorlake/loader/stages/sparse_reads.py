@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from tensorlake.errors import CorruptionError
+from tensorlake.loader.caches.disk_cache import unkept
 from tensorlake.loader.decode import PickedParts, known_sample
 from tensorlake.loader.runtime.shutdown import stopped
 from tensorlake.loader.sources.batch_group import Group, Piece, add_own
@@ -122,7 +123,10 @@ class RowReader:
     def _start_reads(self) -> None:
         while (read := self._next_or_short()) is not None:
             try:
-                request = runtime.submit(self._read_of(read))
+                asked = self._read_of(read)
+                kept = read.group.kept
+                is_kept = kept is None or bool(kept[read.piece.rows].all())
+                request = runtime.submit(asked if is_kept else unkept(asked))
             except BaseException as error:  # noqa: BLE001 - raised to the consumer of the batch
                 self._ended(read)
                 read.failed(error)

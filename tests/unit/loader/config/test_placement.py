@@ -12,6 +12,7 @@ import tensorlake as tl
 from tensorlake.errors import InvalidInputError
 
 ROWS = 500
+ROW_NBYTES = 65_536
 
 
 @pytest.fixture(scope="module")
@@ -124,3 +125,39 @@ def test_a_run_makes_the_batches_of_all_ranks_again(ds, placed):
 
     again = [ds.runs["placed"].batch(4, rank=rank)["x"].tolist() for rank in range(3)]
     assert again == [batches(ds, rank, 3, **options)[4] for rank in range(3)]
+
+
+@pytest.fixture(scope="module")
+def large():
+    """400 rows of 64 kB in ten chunks, whose rows are read alone."""
+    made = tl.create("memory://large", {"x": tl.Array("uint8", (ROW_NBYTES,))})
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        made.extend({"x": rng.integers(0, 255, (40, ROW_NBYTES), np.uint8)})
+        made.commit()
+    return made
+
+
+def test_the_disk_of_a_rank_keeps_the_rows_that_come_back_to_it(large, tmp_path):
+    options = {"placement": "home", "cache": {"memory": "1kB", "disk": "2500kB"}}
+    loader = large.loader(
+        batch_size=16,
+        shuffle="full",
+        seed=3,
+        rank=0,
+        world_size=4,
+        cache_dir=tmp_path,
+        **options,
+    )
+
+    for epoch in range(2):
+        before = loader.stats()
+        rows = sum(len(batch["x"]) for batch in loader)
+        after = loader.stats()
+        if epoch == 0:
+            assert after.disk_cache_nbytes > 0.8 * after.disk_cache_capacity
+    hits = after.disk_hits - before.disk_hits
+
+    capacity = loader.state_dict()["batches"]["placement"]["capacity"]
+    assert hits >= 0.85 * capacity * large.count(), "of the rows that fit"
+    assert hits < rows
