@@ -18,7 +18,7 @@ it names are not: pages alone are compared, and not even these where a writer ha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -175,6 +175,10 @@ class Coverage:
         """
         if not self.is_read_as(spec):
             return np.empty((0, 2), np.int64)
+        return await self.same_rows(now, pages)
+
+    async def same_rows(self, now: Root[Extents], pages: PageSource | PageReader) -> RowRanges:
+        """Return the rows that the state and an index have in one place, however they are read."""
         apart = self.known_apart(now)
         if apart is None:
             return await unchanged_rows(self.state, now, pages)
@@ -287,24 +291,27 @@ def same_extents(one: Extents, other: Extents) -> RowRanges:
 
 
 async def restated(
-    state: Root[Extents],
+    covered: Coverage,
     before: Root[Extents],
     after: Root[Extents],
     pages: PageSource | PageReader,
     sink: PageSink,
-) -> Root[Extents]:
-    """Return a state on a tree that has the values of another one, stored in other places.
+) -> Coverage:
+    """Return a coverage on a tree that has the values of another one, stored in other places.
 
     Rows that the state did not have as ``before`` has them become holes.
 
     Args:
-        state: The state.
+        covered: The coverage.
         before: The tree whose cells were moved.
         after: The tree with the same values, at the same rows.
         pages: Where to read pages.
         sink: Takes the new pages.
     """
-    return await covering(after, await unchanged_rows(state, before, pages), pages, sink)
+    same = await covered.same_rows(before, pages)
+    state = await covering(after, same, pages, sink)
+    edges = np.concatenate(([0], same.reshape(-1), [state.rows])).reshape(-1, 2)
+    return replace(covered, state=state, compared=Comparison.of(state, after, _joined([edges])))
 
 
 async def covering(

@@ -186,8 +186,7 @@ async def restated_groups(
         for id_, one in group.covers.items():
             was, now = before.roots.get(id_), after.roots.get(id_)
             if was is not None and now is not None and was is not now:
-                state = await restated(one.state, was, now, pages, sink)
-                covers[id_] = replace(one, state=state)
+                covers[id_] = await restated(one, was, now, pages, sink)
                 groups[name] = replace(group, covers=covers)
     return groups if groups != dict(before.groups) else before.groups
 

@@ -35,6 +35,7 @@ SMALL = TreeLimits(
     tail_nbytes=4096,
     merge_width=2,
 )
+SPEC = {"type": {"kind": "int64"}, "fill": 0, "encodings": [{}]}
 HOLE, FILL = (-1, int(ChunkKind.HOLE)), (-1, int(ChunkKind.FILL))
 kinds = st.sampled_from(["chunk", "chunk", "chunk", "fill", "hole"])
 pieces = st.lists(st.tuples(kinds, st.integers(1, 5)), min_size=1, max_size=4)
@@ -168,9 +169,13 @@ def test_a_state_is_restated_where_it_was_true_and_nowhere_else(first, changed, 
         left = len(old_cells) - len(versions.cells)
         versions.append([("chunk", min(left, places[len(versions.cells) % len(places)]))])
 
-    made = wait(restated(state, old, versions.root, versions.pages, versions.pages))
+    covered = Coverage(state, Reads.of(SPEC))
+    made = wait(restated(covered, old, versions.root, versions.pages, versions.pages))
 
-    covered = rows_of(wait(unchanged_rows(made, versions.root, versions.pages)))
+    assert made.compared is not None
+    noted = rows_of(wait(made.rows(SPEC, versions.root, None)))
+    covered = rows_of(wait(unchanged_rows(made.state, versions.root, versions.pages)))
+    assert noted == covered
     pairs = zip(before, old_cells, strict=False)
     assert covered == [row for row, (was, now) in enumerate(pairs) if was == now]
 
@@ -188,9 +193,6 @@ def test_extents_are_compared_by_chunk_row_and_encoding():
     assert np.array_equal(
         wait(unchanged_rows(one.root, Root.of(window), one.pages)), np.empty((0, 2))
     )
-
-
-SPEC = {"type": {"kind": "int64"}, "fill": 0, "encodings": [{}]}
 
 
 def _noted(versions, apart):

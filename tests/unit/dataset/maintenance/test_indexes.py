@@ -365,6 +365,15 @@ def test_copies_and_mirrors_have_the_indexes():
     assert run(check_dataset(copied, full=True)).findings == ()
 
 
+def states(indexes):
+    """Return indexes without what a commit notes of the cells that differ."""
+    kept = json.loads(json.dumps(indexes))
+    for group in kept.values():
+        for covered in group["covers"].values():
+            covered.pop("compared", None)
+    return kept
+
+
 def test_a_writer_that_does_not_know_covers_keeps_an_index_that_answers_rightly():
     """As 0.1 does: it repeats the member unread, and refuses to collect."""
     store = MemoryStore()
@@ -387,7 +396,8 @@ def test_a_writer_that_does_not_know_covers_keeps_an_index_that_answers_rightly(
     dataset.commit()
 
     head = run(BranchLog(store, "main").head())
-    assert head.indexes == entry.indexes  # repeated as it was: the state is older than the change
+    before, after = (states(one.indexes) for one in (entry, head))
+    assert after == before  # repeated as it was: the state is older than the change
     assert dataset.query("WHERE price = 7").rows.tolist() == [0]
     assert dataset.query("WHERE price = 0").rows.tolist() == [10, 20, 30, 40, 50]
     assert set(column_groups(head.indexes, where="x")) == {"index/label", "index/price"}
