@@ -43,6 +43,7 @@ HALF = np.uint64(32)
 ROUNDS = 16  # a round leaves a fifth of distinct values at most; what is left was made to collide
 LONG = 3  # of texts by how many words of eight bytes they have: compared as they are
 KIND_OF_COUNT = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2, LONG], np.uint8)
+COUNTED_ROWS = 1 << 20
 DENSE_MIN = 1 << 12  # so many numbers may be left unused where there are fewer rows
 
 
@@ -168,6 +169,18 @@ def by_group(codes: IntArray, count: int) -> IntArray:
     """Return the rows in the order of their codes, all below `count`; of one code as they came."""
     is_narrow = count <= np.iinfo(np.uint16).max  # which NumPy sorts without comparing
     return np.argsort(codes.astype(np.uint16) if is_narrow else codes, kind="stable")
+
+
+def sizes_of(codes: IntArray, count: int) -> IntArray:
+    """Return how many rows have each code below `count`, some rows at a time.
+
+    NumPy's `bincount` lets no other thread run: of 10⁷ rows on a busy machine for 0.2 s.
+    """
+    sizes = np.zeros(count, np.int64)
+    step = max(COUNTED_ROWS, count)
+    for start in range(0, len(codes), step):
+        sizes += np.bincount(codes[start : start + step], minlength=count)
+    return sizes
 
 
 def numbered_numbers(values: AnyArray) -> Numbered:

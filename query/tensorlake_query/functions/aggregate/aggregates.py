@@ -38,6 +38,7 @@ from tensorlake_query.values.group_keys import (
     group_rows,
     is_scattered,
     num_distinct,
+    sizes_of,
 )
 from tensorlake_query.values.memory import charge
 from tensorlake_query.values.source import (
@@ -210,10 +211,11 @@ def _bind_collected(site: Site, argument: Bound, syntax: ast.Call) -> AggregateC
 
     def collected(vector: Vector | None, groups: IntArray, num_groups: int) -> Vector:
         assert vector is not None, "ARRAY_AGG has an argument"
-        valid = np.flatnonzero(valid_of(vector))
-        groups = groups[valid]
-        counts = np.bincount(groups, minlength=num_groups).astype(np.int64)
-        samples = take(vector, valid[by_group(groups, num_groups)])
+        rows = None if vector.valid is None else np.flatnonzero(vector.valid)
+        groups = groups if rows is None else groups[rows]
+        counts = sizes_of(groups, num_groups)
+        order = by_group(groups, num_groups)
+        samples = take(vector, order if rows is None else rows[order])
         if argument.type.dtype is not None:
             return RaggedBatch(samples.values, counts[:, None], _unless_all(counts > 0))
         stops = np.cumsum(counts)
@@ -254,13 +256,13 @@ def _count_distinct(vector: Vector | None, groups: IntArray, num_groups: int) ->
         is_there.reshape(-1)[groups * count + codes if num_groups > 1 else codes] = True
         return UniformBatch(np.count_nonzero(is_there, axis=1))
     first = group_rows((UniformBatch(groups * count + codes),), len(codes)).first
-    return UniformBatch(np.bincount(groups[first], minlength=num_groups))
+    return UniformBatch(sizes_of(groups[first], num_groups))
 
 
 def _count(vector: Vector | None, groups: IntArray, num_groups: int) -> Vector:
     if vector is not None and vector.valid is not None:
         groups = groups[vector.valid]
-    return UniformBatch(np.bincount(groups, minlength=num_groups).astype(np.int64))
+    return UniformBatch(sizes_of(groups, num_groups))
 
 
 def _bind_extreme(site: Site, argument: Bound, syntax: ast.Call) -> AggregateCall:
@@ -273,7 +275,7 @@ def _bind_extreme(site: Site, argument: Bound, syntax: ast.Call) -> AggregateCal
 
     def extreme(vector: Vector | None, groups: IntArray, num_groups: int) -> Vector:
         values, groups = present(vector, groups)
-        is_filled = np.bincount(groups, minlength=num_groups) > 0
+        is_filled = sizes_of(groups, num_groups) > 0
         if values.dtype == object:
             return UniformBatch(_extreme_text(values, groups, num_groups, is_min=is_min), is_filled)
         order = by_group(groups, num_groups)

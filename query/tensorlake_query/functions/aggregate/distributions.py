@@ -10,7 +10,7 @@ import numpy as np
 
 from tensorlake_query.functions.registry import Site
 from tensorlake_query.values.bound import Constant
-from tensorlake_query.values.group_keys import by_group
+from tensorlake_query.values.group_keys import by_group, sizes_of
 from tensorlake_query.values.memory import charge
 from tensorlake_query.values.source import AnyArray, ColumnType, IntArray, UniformBatch
 from tensorlake_query.values.types import number
@@ -68,19 +68,23 @@ def _quantile(share: float) -> Compute:
     def quantile(vector: Vector | None, groups: IntArray, num_groups: int) -> Vector:
         values, groups = present(vector, groups)
         values = values.astype(np.float64)
-        values = values[np.lexsort((values, groups))]
-        counts = np.bincount(groups, minlength=num_groups)
+        counts = sizes_of(groups, num_groups)
         starts = np.cumsum(counts) - counts
         filled = counts > 0
         result = np.zeros(num_groups)
-        place = starts[filled] + share * (counts[filled] - 1)
-        low = np.floor(place).astype(np.int64)
-        high = np.ceil(place).astype(np.int64)
-        between = place - low
+        offset = share * (counts[filled] - 1)  # within the group: a sum with its start loses digits
+        between = offset - np.floor(offset)
+        low = starts[filled] + np.floor(offset).astype(np.int64)
+        high = starts[filled] + np.ceil(offset).astype(np.int64)
+        last = (starts + counts - 1)[filled]
+        if num_groups == 1 and len(values):
+            places = np.unique(np.concatenate([low, high, last]))
+            values = np.partition(values, places)
+        else:
+            values = values[np.lexsort((values, groups))]
         below, above = values[low], values[high]
         mixed = np.where(between > 0, below + (above - below) * between, below)
-        last = values[(starts + counts - 1)[filled]]  # NaN sorts last
-        result[filled] = np.where(np.isnan(last), np.nan, mixed)
+        result[filled] = np.where(np.isnan(values[last]), np.nan, mixed)  # NaN sorts last
         return UniformBatch(result, filled)
 
     return quantile

@@ -131,3 +131,27 @@ def test_time_is_up_within_a_batch_that_makes_long_texts():
         query.run(source, cancelled=lambda: next(left, None) is None)
 
     assert len(checks) > 80  # at least one a row
+
+
+@pytest.mark.parametrize("share", [0, 0.1, 0.5, 1])
+def test_quantiles_of_groups_are_those_of_their_rows_alone(share):
+    random = np.random.default_rng(5)
+    groups, values = random.integers(0, 40, 1000), random.standard_normal(1000).round(2)
+    values[groups == 7] = np.nan
+    rows = {
+        "g": (ColumnType("number", "int64", ()), [*groups, *range(40)]),
+        "v": (ColumnType("number", "float64", (), nullable=True), [*values, *[None] * 40]),
+    }
+
+    found = answered(f"SELECT QUANTILE(v, {share}) AS x GROUP BY g ORDER BY g", rows)
+
+    assert len(found) == 40
+    for group, quantile in enumerate(found):
+        alone = {name: (kind, []) for name, (kind, _) in rows.items()}
+        for name, (_, own) in rows.items():
+            pairs = zip(own, rows["g"][1], strict=True)
+            alone[name][1].extend(one for one, of in pairs if of == group)
+        (by_itself,) = answered(f"SELECT QUANTILE(v, {share}) AS x", alone)
+        assert by_itself == pytest.approx(quantile, rel=0, abs=0, nan_ok=True)
+        expected = np.quantile(values[groups == group], share)
+        assert quantile == pytest.approx(expected, rel=1e-15, abs=1e-15, nan_ok=True)
