@@ -111,6 +111,8 @@ def describe(column_type: ColumnType) -> str:
         return "a time"
     if column_type.duration_unit is not None:
         return "an interval"
+    if column_type.has_polygons:
+        return "polygons"
     return {
         "number": "a number", "bool": "a boolean", "label": "a class label", "text": "text",
         "json": "a JSON value", "bytes": "bytes", "media": "media",

@@ -51,7 +51,8 @@ def bind_like(site: Site, syntax: ast.Like) -> Bound:
     form, negated = syntax.form, syntax.negated
     if not isinstance(pattern, Constant) and pattern.type.kind in {"text", "json"}:
         raise site.fail(
-            f"the pattern of {form} must be a constant, and {show(pattern)} differs by row",
+            f"the pattern of {form} must be a constant or a parameter,"
+            f" and {show(pattern)} is computed",
             at=pattern,
             hint=f"write {form} 'a%', or {form} $pattern; CONTAINS(x, y) takes a text of each row",
         )

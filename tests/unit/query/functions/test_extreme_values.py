@@ -155,3 +155,12 @@ def test_quantiles_of_groups_are_those_of_their_rows_alone(share):
         assert by_itself == pytest.approx(quantile, rel=0, abs=0, nan_ok=True)
         expected = np.quantile(values[groups == group], share)
         assert quantile == pytest.approx(expected, rel=1e-15, abs=1e-15, nan_ok=True)
+
+
+@pytest.mark.parametrize("expr", ["IOU(p, p)", "CENTER(p)", "p + 1"])
+def test_polygons_are_named_where_numbers_are_needed(expr):
+    outline = np.zeros((3, 2), np.float32)
+    rows = {"p": (ColumnType("bytes", None, (), has_polygons=True), [[outline]])}
+
+    with pytest.raises(QueryError, match="p is polygons"):
+        answered(f"SELECT {expr} AS x", rows)

@@ -279,6 +279,7 @@ def test_an_error_points_at_the_text_and_says_what_to_write(text):
         ("WHERE LOWER(score) = 'a'", QueryTypeError, "score", "text is needed"),
         ("WHERE label < 'cat'", QueryTypeError, "'cat'", "have no order"),
         ("WHERE caption LIKE caption", QueryTypeError, "caption", "must be a constant"),
+        ("WHERE caption LIKE '%' || 'x'", QueryTypeError, "'%' || 'x'", "'%' || 'x' is computed"),
         ("WHERE meta > meta", QueryTypeError, "meta > meta", "have no order"),
         ("WHERE score[0] > 1", QueryTypeError, "score", "nothing to index"),
         ("SELECT boxes[0, 4]", QueryTypeError, "boxes[0, 4]", "outside dimension 1"),
