@@ -132,6 +132,8 @@ def parse_parameters(pairs: list[str] | None) -> dict[str, Any]:
         name, equals, value = pair.partition("=")
         if not equals or not name.isidentifier():
             wrong_usage(f"--param expects NAME=VALUE, got {pair!r}")
+        if name in parameters:
+            wrong_usage(f"--param gives {name!r} twice; give each parameter one value")
         try:
             parameters[name] = json.loads(value)
         except json.JSONDecodeError:

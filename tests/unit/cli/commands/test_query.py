@@ -44,6 +44,13 @@ def test_query_takes_parameters_as_json_or_text(run, pets):
     assert by_number.out == "1\n"
 
 
+def test_query_takes_each_parameter_once(run, pets):
+    shown = run("query", pets, "WHERE score < $g", "--param", "g=1", "--param", "g=2")
+
+    assert shown.code == 2
+    assert "--param gives 'g' twice" in shown.err
+
+
 def test_query_saves_its_rows_as_a_view(run, pets):
     saved = run("query", pets, "WHERE label = 'dog'", "--save", "dogs", "--count")
 
