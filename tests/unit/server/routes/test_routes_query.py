@@ -185,7 +185,7 @@ def test_a_saved_view_is_computed_within_the_same_memory(
     ds = tl.create(str(tmp_path / "pets"), {"x": "int64"})
     ds.extend({"x": range(5)})
     ds.commit("five")
-    longest = "SELECT x, " + "REPLACE(" * 6 + "'a'" + ", 'a', 'aaaaaaaaaa')" * 6 + " AS z"
+    longest = "SELECT x, " + "REPLACE(" * 7 + "'a'" + ", 'a', 'aaaaaaaaaa')" * 7 + " AS z"
     ds.query(longest).save("long")
     settings = Settings(url=str(tmp_path), token="t", max_query_memory_nbytes=1 << 20)
     client = connect(settings, token="t")
