@@ -51,7 +51,7 @@ class Sent:
         slab: The batch, if ``content`` only refers to it.
     """
 
-    content: bytes | memoryview
+    content: bytes
     slab: Slab | None = None
 
 
@@ -59,17 +59,24 @@ class _Batch:
     """The bytes of a batch, in sealed memory once a member asks for that."""
 
     def __init__(self, content: bytes) -> None:
-        self.content: bytes | memoryview = content
+        self.nbytes = len(content)
         self.slab: Slab | None = None
+        self._content = content
         self._lock = threading.Lock()
+
+    @property
+    def content(self) -> bytes:
+        """The bytes, which members on other hosts are sent."""
+        with self._lock:
+            return self._content if self.slab is None else self.slab.last(self.nbytes)
 
     def shared(self, schema: bytes) -> Slab | None:
         """Return the batch behind its schema; None without a descriptor for it."""
         with self._lock:
             if self.slab is None:
-                self.slab = slab = Slab.of(schema, self.content)
+                self.slab = slab = Slab.of(schema, self._content)
                 if slab is not None:
-                    self.content = slab.view()[len(schema) :]
+                    self._content = b""
             return self.slab
 
 
@@ -200,9 +207,9 @@ class SharedStreams:
                 stream.kept.append(_Batch(batch))
                 self.made += 1
             most = self._nbytes // sum(map(len, self._streams.values()))
-            nbytes = sum(len(one.content) for one in stream.kept)
+            nbytes = sum(one.nbytes for one in stream.kept)
             while len(stream.kept) > self._most or (len(stream.kept) > 1 and nbytes > most):
-                nbytes -= len(stream.kept.popleft().content)
+                nbytes -= stream.kept.popleft().nbytes
                 stream.first += 1
 
 

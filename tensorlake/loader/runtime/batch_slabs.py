@@ -20,6 +20,7 @@ import socket
 import sys
 from contextlib import suppress
 from typing import Final, Self
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,8 @@ SLABS_HEADER: Final = "Tensorlake-Slabs"
 ACKNOWLEDGED: Final = b"\x01"
 WAIT_S: Final = 10.0  # for what has been sent already
 OFFER = re.compile(r"([0-9a-f]{32}) ([0-9a-f]{32})")
+MAPPED_MOST: Final = 128  # a map holds a descriptor, as long as an array of its batch is referenced
+_mapped: WeakSet[mmap.mmap] = WeakSet()
 NO_DESCRIPTORS = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 
@@ -73,11 +76,9 @@ class Slab:
         fcntl.fcntl(slab.descriptor, fcntl.F_ADD_SEALS, _seals())
         return slab
 
-    def view(self) -> memoryview:
-        """View the bytes, read-only."""
-        size = os.fstat(self.descriptor).st_size
-        kind = mmap.MAP_PRIVATE  # kernels before 6.7 share no map of what nobody may write
-        return memoryview(mmap.mmap(self.descriptor, size, flags=kind, prot=mmap.PROT_READ))
+    def last(self, nbytes: int) -> bytes:
+        """Return the last bytes; a map of them would hold a descriptor of its own."""
+        return os.pread(self.descriptor, nbytes, os.fstat(self.descriptor).st_size - nbytes)
 
 
 class SlabReader:
@@ -127,7 +128,11 @@ class SlabReader:
         with suppress(OSError):  # the server has ended after this batch
             self._connection.send(ACKNOWLEDGED)
         self.nbytes += size
-        return np.frombuffer(memory, np.uint8)
+        found = np.frombuffer(memory, np.uint8)
+        if len(_mapped) >= MAPPED_MOST:
+            return found.copy()
+        _mapped.add(memory)
+        return found
 
     def close(self) -> None:
         """Close the socket."""
