@@ -16,6 +16,7 @@ import logging
 import secrets
 import socket
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
 from tensorlake.loader import ACKNOWLEDGED, SLABS_HEADER, has_shared_memory, slab_address
@@ -47,7 +48,8 @@ class SlabSocket:
         self._listening.listen()
         self._loop = asyncio.get_running_loop()
         self._connection: socket.socket | None = None
-        self._coming = self._loop.create_task(self._accept())
+        self._coming = set[asyncio.Task[bool]]()
+        self._loop.add_reader(self._listening, self._ready)
         self._sent = 0  # and not acknowledged
 
     @classmethod
@@ -89,38 +91,54 @@ class SlabSocket:
 
     def close(self) -> None:
         """End the socket, and the wait for its client."""
-        self._coming.cancel()
+        self._loop.remove_reader(self._listening)
         self._listening.close()
+        for task in self._coming:
+            task.cancel()
         if self._connection is not None:
-            task = self._loop.create_task(_closed_later(self._connection))
+            task = self._loop.create_task(_taken(self._connection))
             _closing.add(task)
-            task.add_done_callback(_closing.discard)
+            task.add_done_callback(partial(_close, self._connection))
 
-    async def _accept(self) -> None:
-        while self._connection is None:
-            connection, _ = await self._loop.sock_accept(self._listening)
-            connection.settimeout(0)
-            try:
-                with suppress(OSError):  # it takes too long, or is gone
-                    async with asyncio.timeout(KEY_TIMEOUT_S):
-                        key = await self._loop.sock_recv(connection, KEY_NBYTES)
-                    if secrets.compare_digest(key, self._key):
-                        self._connection = connection
-            finally:
-                if self._connection is None:
-                    connection.close()
+    def _ready(self) -> None:
+        """Accept a client; a callback, since a cancelled wait could lose the connection."""
+        try:
+            connection, _ = self._listening.accept()
+        except OSError:  # it is gone again
+            return
+        connection.settimeout(0)
+        task = self._loop.create_task(self._has_key(connection))
+        self._coming.add(task)
+        task.add_done_callback(partial(self._came, connection))
+
+    async def _has_key(self, connection: socket.socket) -> bool:
+        with suppress(OSError):  # it takes too long, or is gone
+            async with asyncio.timeout(KEY_TIMEOUT_S):
+                key = await self._loop.sock_recv(connection, KEY_NBYTES)
+            return secrets.compare_digest(key, self._key)
+        return False
+
+    def _came(self, connection: socket.socket, task: asyncio.Task[bool]) -> None:
+        self._coming.discard(task)
+        is_client = not task.cancelled() and task.exception() is None and task.result()
+        if is_client and self._connection is None and self._listening.fileno() >= 0:
+            self._connection = connection
+        else:
+            connection.close()
 
 
 _closing: set[asyncio.Task[None]] = set()
 
 
-async def _closed_later(connection: socket.socket) -> None:
-    """Close a connection once the client has: before, it would lose what it has not taken yet."""
+async def _taken(connection: socket.socket) -> None:
+    """Wait until the client has closed a connection: before, it would lose what is on its way."""
     loop = asyncio.get_running_loop()
-    try:
-        with suppress(OSError):
-            async with asyncio.timeout(TAKEN_TIMEOUT_S):
-                while await loop.sock_recv(connection, len(ACKNOWLEDGED)):
-                    pass
-    finally:
-        connection.close()
+    with suppress(OSError):
+        async with asyncio.timeout(TAKEN_TIMEOUT_S):
+            while await loop.sock_recv(connection, len(ACKNOWLEDGED)):
+                pass
+
+
+def _close(connection: socket.socket, task: asyncio.Task[None]) -> None:
+    _closing.discard(task)  # also of a task that was cancelled before it began
+    connection.close()

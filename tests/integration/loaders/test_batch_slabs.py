@@ -105,14 +105,14 @@ class Clients:
 def come(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make no batch while a client is on its way: all small ones could be sent before it comes."""
     clients = Clients()
-    begin, accept, make = SlabSocket.__init__, SlabSocket._accept, Member.next
+    begin, accept, make = SlabSocket.__init__, SlabSocket._came, Member.next
 
     def begun(self: SlabSocket) -> None:
         begin(self)
         clients.add(1)
 
-    async def accepted(self: SlabSocket) -> None:
-        await accept(self)
+    def accepted(self: SlabSocket, *given: Any) -> None:
+        accept(self, *given)
         clients.add(-1)
 
     def made(self: Member, *, by_descriptor: bool = False) -> Any:
@@ -121,7 +121,7 @@ def come(monkeypatch: pytest.MonkeyPatch) -> None:
         return make(self, by_descriptor=by_descriptor)
 
     monkeypatch.setattr(SlabSocket, "__init__", begun)
-    monkeypatch.setattr(SlabSocket, "_accept", accepted)
+    monkeypatch.setattr(SlabSocket, "_came", accepted)
     monkeypatch.setattr(Member, "next", made)
 
 
