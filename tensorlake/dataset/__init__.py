@@ -67,6 +67,7 @@ from tensorlake.dataset.remote.sandbox import (
     serve_loader,
     step_inside,
 )
+from tensorlake.dataset.remote.work_key import WorkKey
 from tensorlake.dataset.remote.write_session import Work, begin_work
 from tensorlake.dataset.runs.timeline import SeenRow, StepRows
 from tensorlake.dataset.sync.classes import class_codes, class_keys
@@ -160,6 +161,7 @@ __all__ = [
     "Updated",
     "View",
     "Work",
+    "WorkKey",
     "as_table",
     "begin_work",
     "change_names",

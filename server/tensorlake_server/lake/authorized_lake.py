@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     import tensorlake as tl
-    from tensorlake.dataset import Dataset, QueryLimits, StepRows, View, Work
+    from tensorlake.dataset import Dataset, QueryLimits, StepRows, View, Work, WorkKey
     from tensorlake.storage import Store
     from tensorlake.types import SampleType
     from tensorlake_server.auth.principal import Principal
@@ -139,7 +139,7 @@ class AllowedLake:
         return self._lake.rows(name, asked, limits)
 
     def begin(
-        self, name: str, branch: str, *, base: str | None = None, key: str | None = None
+        self, name: str, branch: str, *, base: str | None = None, key: WorkKey | None = None
     ) -> Work:
         """Open a branch for writing; see `begin_work`.
 
@@ -178,6 +178,11 @@ class AllowedLake:
         """
         self.check_writable(name, action=Action.ADMIN)
         self._lake.delete(name)
+
+    @property
+    def caller(self) -> str:
+        """The principal's name, as the audit log has it."""
+        return self._principal.name
 
     @property
     def author(self) -> str:

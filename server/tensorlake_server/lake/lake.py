@@ -45,7 +45,7 @@ from tensorlake_server.lake.staged_rows import StagedRows, read_runs
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tensorlake.dataset import Dataset, StepRows, View, Work
+    from tensorlake.dataset import Dataset, StepRows, View, Work, WorkKey
     from tensorlake.storage import Store
     from tensorlake.types import SampleType
     from tensorlake_server.lake.staged_rows import Int64Array
@@ -189,7 +189,7 @@ class Lake:
         return self._handles.get((name, version)) if is_fixed(version) and not is_view else None
 
     def begin(
-        self, name: str, branch: str, *, base: str | None = None, key: str | None = None
+        self, name: str, branch: str, *, base: str | None = None, key: WorkKey | None = None
     ) -> Work:
         """Open a branch for writing; see `begin_work`."""
         url = self.url_of(name)

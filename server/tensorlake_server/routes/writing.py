@@ -7,6 +7,8 @@ With a ``key`` a transaction can be sent again when its answer got lost: its com
 
 from __future__ import annotations
 
+import hashlib
+import json
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, assert_never
 
@@ -15,6 +17,7 @@ from fastapi import APIRouter, Query, Request, Response
 from tensorlake.dataset import (
     Member,
     QueryLimits,
+    WorkKey,
     change_names,
     insert_inside,
     note_condition,
@@ -64,6 +67,8 @@ if TYPE_CHECKING:
     from tensorlake_server.messages.changes import Operation
 
 __all__ = ["router"]
+
+DIGEST_CHARACTERS = 32  # of 4 bits
 
 router = APIRouter(prefix="/v1/datasets", tags=["writing"], route_class=BodyRoute)
 
@@ -134,9 +139,12 @@ async def commit_transaction(
         hold = partial(hold_more, request)
         read = partial(read_arrow, body, most_nbytes=most, hold=hold)
         table = await in_body_thread(request, read)
+        work = await in_body_thread(request, lambda: _work_key(request, key, body))
         return await _committed_append(
-            request, name, appended, _append_of_arrow(table), len(body)
-        ) or await run_in_threadpool(_commit, request, name, appended, _append_of_arrow(table))
+            request, name, appended, work, _append_of_arrow(table), len(body)
+        ) or await run_in_threadpool(
+            _commit, request, name, appended, work, _append_of_arrow(table)
+        )
     if media_type not in ("application/json", ""):
         raise Problem(
             415,
@@ -149,17 +157,37 @@ async def commit_transaction(
         raise Problem(422, "invalid-input", detail)
     asked = await in_body_thread(request, lambda: parsed_json(TransactionRequest, body))
     stage = _stage_all(request, asked)
+    work = await in_body_thread(request, lambda: _work_key(request, asked.key, _work_of(asked)))
     if all(isinstance(operation, Append) for operation in asked.operations):
-        answer = await _committed_append(request, name, asked, stage, len(body))
+        answer = await _committed_append(request, name, asked, work, stage, len(body))
         if answer is not None:
             return answer
-    return await run_in_threadpool(_commit, request, name, asked, stage)
+    return await run_in_threadpool(_commit, request, name, asked, work, stage)
+
+
+def _work_of(asked: TransactionRequest) -> bytes:
+    """Encode the changes of a transaction, however its JSON was written, without its tags."""
+    if asked.key is None:
+        return b""
+    staged = [one for one in asked.operations if not isinstance(one, Tag)]
+    does = [one.model_dump(exclude_unset=True) for one in staged]
+    return json.dumps(does, sort_keys=True).encode()
+
+
+def _work_key(request: Request, key: str | None, does: bytes) -> WorkKey | None:
+    """Return the key of a request's work: of its client, and of what it does."""
+    if key is None:
+        return None
+    caller = lake_of(request).caller.encode()
+    digest = hashlib.sha256(b"%d:%s%s" % (len(caller), caller, does))
+    return WorkKey(key, digest.hexdigest()[:DIGEST_CHARACTERS])
 
 
 async def _committed_append(
     request: Request,
     name: str,
     asked: TransactionRequest,
+    work: WorkKey | None,
     stage: Callable[[Dataset], None],
     nbytes: int,
 ) -> Committed | None:
@@ -169,7 +197,7 @@ async def _committed_append(
         return None
     lake = lake_of(request)
     lake.check_writable(name, asked.branch)
-    member = Member(stage, asked.message, lake.author, asked.key)
+    member = Member(stage, asked.message, lake.author, work)
     outcome, rows = await groups.append(name, asked.branch, member, nbytes)
     if outcome.commit is None:
         assert outcome.error is not None, "one of both"
@@ -203,18 +231,22 @@ def parse_type(given: str | dict[str, Any]) -> SampleType:
 
 
 def _commit(
-    request: Request, name: str, asked: TransactionRequest, stage: Callable[[Dataset], None]
+    request: Request,
+    name: str,
+    asked: TransactionRequest,
+    key: WorkKey | None,
+    stage: Callable[[Dataset], None],
 ) -> Committed:
     lake = lake_of(request)
     tags = [operation.name for operation in asked.operations if isinstance(operation, Tag)]
     if tags:
         lake.check_writable(name)  # a tag is of the whole dataset
-    work = lake.begin(name, asked.branch, base=asked.base_version, key=asked.key)
+    work = lake.begin(name, asked.branch, base=asked.base_version, key=key)
     dataset = work.dataset
     try:
         if work.done is None:
             stage(dataset)
-        commit = work.commit(asked.message, author=lake.author, key=asked.key, tags=tags)
+        commit = work.commit(asked.message, author=lake.author, tags=tags)
     finally:
         dataset.discard()
     note_change(request, commit.version)

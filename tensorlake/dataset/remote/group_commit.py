@@ -5,7 +5,7 @@
       ▼                                                     ▼
     error                                            commit, or error, of each
 
-A member is identified in the log by its key; one without a key is given a random one. So it is
+A member is identified in the log by its keys; one without a key is given a random one. So it is
 known of each whether an entry has its rows, also when another server has published some of them.
 """
 
@@ -19,11 +19,14 @@ from tensorlake.dataset.core.rowset import session_of
 from tensorlake.dataset.core.session import Session
 from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.dataset.history.commit import Commit
+from tensorlake.dataset.remote.work_key import WorkKey
 from tensorlake.errors import (
     CommitOutcomeUnknownError,
+    InvalidStateError,
     StorageError,
     TensorlakeError,
 )
+from tensorlake.format import Entry
 from tensorlake.versions import CommitRequest
 
 __all__ = ["Member", "MemberOutcome", "commit_members"]
@@ -48,7 +51,7 @@ class Member:
     stage: Callable[[Dataset], None]
     message: str = ""
     author: str | None = None
-    key: str | None = None
+    key: WorkKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +69,16 @@ class MemberOutcome:
 
 @dataclass(slots=True)
 class _Open:
-    """A member that has no outcome yet: its key, and how many rows it staged."""
+    """A member that has no outcome yet: its keys, and how many rows it staged."""
 
     member: Member
-    key: str
+    keys: tuple[str, ...]
     places: list[int]
     rows: int = 0
+
+    def is_in(self, entry: Entry, branch: str) -> bool:
+        key = self.member.key
+        return self.keys[0] in entry.keys if key is None else key.is_of(entry, branch)
 
 
 @dataclass(slots=True)
@@ -83,6 +90,17 @@ class _Group:
     @property
     def session(self) -> Session:
         return session_of(self.dataset)
+
+    def find(self, one: _Open, entry: Entry, *, is_repeated: bool = False) -> None:
+        """End a member whose rows the entry has, or whose key it has for other work."""
+        try:
+            is_there = one.is_in(entry, self.session.branch)
+        except InvalidStateError as error:
+            self.end(one, MemberOutcome(error=error))
+            return
+        if is_there:
+            commit = Commit.of_entry(entry, self.session.branch)
+            self.end(one, MemberOutcome(commit, is_repeated=is_repeated))
 
     def end(self, one: _Open, outcome: MemberOutcome) -> None:
         """Give a member its outcome; those that sent the same key get its commit."""
@@ -104,14 +122,19 @@ def commit_members(dataset: Dataset, members: Sequence[Member]) -> list[MemberOu
     """
     dataset.refresh()
     group = _Group(dataset, [None] * len(members))
-    by_key: dict[str, _Open] = {}
+    by_name: dict[str, _Open] = {}
+    later: list[int] = []  # of a name that other work in this group has: one after the other
     for place, member in enumerate(members):
-        key = member.key or secrets.token_hex(KEY_NBYTES)
-        if key in by_key:
-            by_key[key].places.append(place)
-            continue
-        by_key[key] = _Open(member, key, [place])
-        group.open.append(by_key[key])
+        key = member.key
+        if key is None:
+            group.open.append(_Open(member, (secrets.token_hex(KEY_NBYTES),), [place]))
+        elif key.name not in by_name:
+            by_name[key.name] = _Open(member, key.keys, [place])
+            group.open.append(by_name[key.name])
+        elif key == by_name[key.name].member.key:
+            by_name[key.name].places.append(place)
+        else:
+            later.append(place)
     _answer_known(group)
     for _ in range(ROUNDS_MAX):
         if not group.open:
@@ -119,18 +142,19 @@ def commit_members(dataset: Dataset, members: Sequence[Member]) -> list[MemberOu
         _commit_together(group)
     for one in list(group.open):
         group.end(one, MemberOutcome(error=_too_many_rounds(dataset)))
+    if later:
+        found = commit_members(dataset, [members[place] for place in later])
+        for place, outcome in zip(later, found, strict=True):
+            group.outcomes[place] = outcome
     return [outcome for outcome in group.outcomes if outcome is not None]
 
 
 def _answer_known(group: _Group) -> None:
     """End the members whose keys the log has already."""
     for one in list(group.open):
-        if one.member.key is None:
-            continue
-        entry = group.session.commit(CommitRequest(key=one.key))  # nothing is staged: it looks only
-        if one.key in entry.keys:
-            commit = Commit.of_entry(entry, group.session.branch)
-            group.end(one, MemberOutcome(commit, is_repeated=True))
+        if one.member.key is not None:  # nothing is staged: it looks only
+            entry = group.session.commit(CommitRequest(key=one.keys[0]))
+            group.find(one, entry, is_repeated=True)
 
 
 def _commit_together(group: _Group) -> None:
@@ -176,16 +200,16 @@ def _publish(group: _Group, chosen: Sequence[_Open]) -> None:
         entry = group.session.commit(request)
     except CommitOutcomeUnknownError:
         entry = group.session.commit(request)  # finds out
-    commit = Commit.of_entry(entry, group.session.branch)
     for one in staged:
-        if one.key in entry.keys or not one.rows:
-            group.end(one, MemberOutcome(commit))
+        group.find(one, entry)
+        if not one.rows and one in group.open:
+            group.end(one, MemberOutcome(Commit.of_entry(entry, group.session.branch)))
     group.dataset.discard()
 
 
 def _request(staged: Sequence[_Open]) -> CommitRequest:
     members = [one.member for one in staged]
-    keys = tuple(one.key for one in staged)
+    keys = tuple(key for one in staged for key in one.keys)
     if len(members) == 1:
         return CommitRequest(members[0].message, members[0].author, keys=keys)
     authors = list(dict.fromkeys(filter(None, (one.author for one in members))))

@@ -17,6 +17,7 @@ from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.dataset.handles.open import open_dataset
 from tensorlake.dataset.history.commit import Commit
 from tensorlake.dataset.history.versions import tag
+from tensorlake.dataset.remote.work_key import WorkKey
 from tensorlake.errors import InvalidInputError, VersionNotFoundError
 from tensorlake.storage import runtime
 from tensorlake.versions import BranchLog, CommitRequest, Resolved, check_free_name, entry_number
@@ -31,33 +32,37 @@ class Work:
     Attributes:
         dataset: Writable, nothing staged.
         done: The commit that has the key; None when there is none yet.
+        key: Names the work.
     """
 
     dataset: Dataset
     done: Commit | None
+    key: WorkKey | None = None
 
-    def commit(
-        self, message: str, *, author: str | None, key: str | None, tags: Sequence[str] = ()
-    ) -> Commit:
+    def commit(self, message: str, *, author: str | None, tags: Sequence[str] = ()) -> Commit:
         """Publish staged changes in the name of an author; complete work done before.
 
         Args:
             message: Commit message.
             author: Author; None is this process's user.
-            key: Names the work.
             tags: Names for what is published. That they are free is seen before it is.
 
         Raises:
             InvalidInputError: A tag's name is taken, or none.
             ConflictError: Another commit changed the same.
+            InvalidStateError: Another's work took the key meanwhile.
         """
         session = session_of(self.dataset)
         commit = self.done
         if commit is None:
             for name in tags:
                 runtime.run(check_free_name(session.store, name))
-            request = CommitRequest(message=message, author=author, key=key)
-            commit = Commit.of_entry(session.commit(request), session.branch)
+            keys = () if self.key is None else self.key.keys
+            request = CommitRequest(message, author, key=keys[0] if keys else None, keys=keys[1:])
+            entry = session.commit(request)
+            if self.key is not None:
+                self.key.is_of(entry, session.branch)
+            commit = Commit.of_entry(entry, session.branch)
         for name in tags:  # each that is there already, as it should be, is left as it is
             tag(session, name, commit.version)
         return commit
@@ -68,7 +73,7 @@ def begin_work(
     branch: str,
     *,
     base: str | None = None,
-    key: str | None = None,
+    key: WorkKey | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Work:
     """Open a branch for writing.
@@ -77,21 +82,23 @@ def begin_work(
         url: The dataset.
         branch: The branch: nothing else, though ``tl.open`` would know a tag or a commit by it.
         base: The version of it that was read, as ``main@12``; None is its newest.
-        key: Names the work: see ``Dataset.commit``.
+        key: Names the work, which is done once: see ``Dataset.commit``.
         storage_options: As ``tl.open`` takes them.
 
     Raises:
         VersionNotFoundError: There is no such branch.
         InvalidInputError: ``base`` is not one of its versions.
+        InvalidStateError: The key is that of other work.
 
     Example:
         >>> import tensorlake as tl
         >>> ds = tl.create("memory://doc-work", {"x": "int64"})
-        >>> work = begin_work("memory://doc-work", "main", key="one")
+        >>> key = WorkKey("one", "digest of who sends it, and of the rows")
+        >>> work = begin_work("memory://doc-work", "main", key=key)
         >>> work.dataset.extend({"x": [1]})
-        >>> work.commit("one row", author="ana", key="one").version
+        >>> work.commit("one row", author="ana").version
         'main@1'
-        >>> begin_work("memory://doc-work", "main", key="one").done.version
+        >>> begin_work("memory://doc-work", "main", key=key).done.version
         'main@1'
     """
     dataset = open_dataset(url, branch, storage_options=storage_options)
@@ -104,10 +111,10 @@ def begin_work(
         )
     done = None
     if key is not None:
-        entry = session.commit(CommitRequest(key=key))  # nothing is staged: this only looks
-        done = Commit.of_entry(entry, branch) if key in entry.keys else None
+        entry = session.commit(CommitRequest(key=key.name))  # nothing is staged: this only looks
+        done = Commit.of_entry(entry, branch) if key.is_of(entry, branch) else None
     if base is None or base == dataset.version or done is not None:
-        return Work(dataset, done)
+        return Work(dataset, done, key)
     of, _, text = base.rpartition("@")
     number = entry_number(text)
     if of != branch or number is None:
@@ -120,4 +127,4 @@ def begin_work(
     resolved = Resolved(branch, entry, is_writable=True, name=branch, mirror_of=session.mirror_of)
     links = session.packs.links
     older = Session(session.store, resolved, options=session.options, links=links)
-    return Work(Dataset(older), None)
+    return Work(Dataset(older), None, key)

@@ -200,7 +200,7 @@ def test_it_has_the_author_of_the_commit():
     work = begin_work(url, "main")
     work.dataset.append({"x": 63})
 
-    work.commit("the 64th", author="ana", key=None)
+    work.commit("the 64th", author="ana")
     work.dataset.close()
 
     ds.refresh()

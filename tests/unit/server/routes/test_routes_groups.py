@@ -13,11 +13,12 @@ import httpx
 import pytest
 
 import tensorlake as tl
-from tensorlake.dataset import Dataset, Member, commit_members
+from tensorlake.dataset import Dataset, Member, WorkKey, commit_members
 from tensorlake_server import Settings, create_app
 from tests.support.serving import listening
 
 WRITERS = 16
+KEY = WorkKey("k", "digest")
 APPEND = "/v1/datasets/pets/transactions"
 
 
@@ -99,6 +100,36 @@ def test_a_key_that_was_sent_twice_at_once_is_committed_once(
     assert served(7, key="job").json()["is_repeated"] is True
 
 
+def test_a_key_of_other_rows_is_refused_and_none_is_dropped_silently(
+    pets: str, served: Callable[..., httpx.Response]
+) -> None:
+    answers = at_once([partial(served, n, key="job") for n in (7, 7, 8, 9)])
+
+    (kept,) = values(pets)
+    applied = [one.status_code == 200 for one in answers]
+    assert applied == [n == kept for n in (7, 7, 8, 9)]
+    refused = next(one for one in answers if one.status_code != 200)
+    assert (refused.status_code, refused.json()["code"]) == (409, "invalid-state")
+    assert "the key 'job' is that of main@1" in refused.json()["detail"]
+    assert served(100, key="job").status_code == 409
+    assert served(kept, key="job", message="lost").json()["is_repeated"] is True
+
+
+def test_a_key_whose_first_rows_were_refused_is_free(pets: str) -> None:
+    with tl.open(pets) as ds:
+        wrong = member(["one"], key=KEY)
+        found = commit_members(ds, [wrong, member([2], key=WorkKey("k", "another digest"))])
+
+    assert [one.error is None for one in found] == [False, True]
+    assert values(pets) == [2]
+
+
+@pytest.mark.parametrize("key", ["", "\ud800"])
+def test_a_key_that_is_no_text_is_refused(key: str) -> None:
+    with pytest.raises(tl.InvalidInputError, match="the key"):
+        WorkKey(key, "digest")
+
+
 def test_a_group_goes_on_after_its_dataset_was_created_again(
     pets: str, served: Callable[..., httpx.Response]
 ) -> None:
@@ -121,8 +152,8 @@ def test_a_group_has_the_keys_authors_and_messages_of_its_members(pets: str) -> 
         found = commit_members(
             ds,
             [
-                member([1, 2], author="ana", message="two", key="a"),
-                member([3], author="bob", message="one", key="b"),
+                member([1, 2], author="ana", message="two", key=WorkKey("a", "1")),
+                member([3], author="bob", message="one", key=WorkKey("b", "1")),
             ],
         )
         (commit,) = ds.log(1)
@@ -152,12 +183,36 @@ def test_a_member_that_another_server_published_is_not_published_again(pets: str
         def stage(dataset: Dataset) -> None:
             dataset.extend({"x": [1]})
             if len(theirs) == 0:  # between our look for the key and our commit
-                commit_members(theirs, [member([1], key="k", message="theirs")])
+                commit_members(theirs, [member([1], key=KEY, message="theirs")])
 
-        found = commit_members(ours, [Member(stage, key="k"), member([2])])
+        found = commit_members(ours, [Member(stage, key=KEY), member([2])])
 
     assert sorted(values(pets)) == [1, 2]
     assert [one.commit and one.commit.version for one in found] == ["main@1", "main@2"]
+
+
+@pytest.mark.parametrize("theirs_first", [True, False])
+def test_a_key_that_another_server_took_for_other_rows_is_refused(
+    pets: str, *, theirs_first: bool
+) -> None:
+    other = WorkKey("k", "another digest")
+    with tl.open(pets) as ours, tl.open(pets) as theirs:
+
+        def publish() -> None:
+            if len(theirs) == 0:
+                commit_members(theirs, [member([1], key=other)])
+
+        def stage(dataset: Dataset) -> None:
+            dataset.extend({"x": [7]})
+            publish()  # between our look for the key and our commit
+
+        if theirs_first:
+            publish()
+        found = commit_members(ours, [Member(stage, key=KEY), member([2])])
+
+    assert sorted(values(pets)) == [1, 2]
+    assert isinstance(found[0].error, tl.InvalidStateError)
+    assert found[1].commit is not None
 
 
 def test_a_member_without_rows_is_answered_by_the_newest_version(pets: str) -> None:

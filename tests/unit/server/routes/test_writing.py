@@ -93,6 +93,26 @@ def test_a_transaction_sent_again_is_answered_by_its_commit(written: Written) ->
     assert len(written.notes) == 2
 
 
+def test_a_key_is_of_one_client_and_one_request(written: Written) -> None:
+    ana, other = written.client("write:notes"), written.client("write:notes")
+    delete = {"op": "delete", "rows": [0]}
+    assert send(ana, delete, key="job-1").status_code == 200
+
+    refused = [
+        send(ana, {"op": "delete", "rows": [1]}, key="job-1"),
+        send(ana, delete, delete, key="job-1"),
+        send(other, delete, key="job-1"),
+        send(other, columns(text=["three"]), key="job-1"),
+    ]
+
+    assert [(one.status_code, one.json()["code"]) for one in refused] == [
+        (409, "invalid-state")
+    ] * 4
+    assert "the key 'job-1' is that of main@2" in refused[0].json()["detail"]
+    assert send(ana, {"rows": [0], "op": "delete"}, key="job-1").json()["is_repeated"] is True
+    assert len(written.notes) == 2
+
+
 def test_what_another_changed_since_is_a_conflict_with_its_rows(written: Written) -> None:
     client = written.client("write:notes")
     change = {"op": "update", "tensor": "x", "rows": [1], "value": 7}
