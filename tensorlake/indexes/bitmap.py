@@ -48,6 +48,7 @@ from tensorlake.types import (
     UniformColumn,
     offsets_of,
 )
+from tensorlake.versions import distinct
 
 __all__ = ["BITMAP", "rows_where"]
 
@@ -251,7 +252,7 @@ def rows_where(
         return _listed(parts, int(numbers[0]))
     lists = _decoded(parts, numbers)
     joined = np.concatenate([np.zeros(0, np.int64), *lists])
-    return np.unique(joined) if has_items else np.sort(joined)
+    return distinct(joined) if has_items else np.sort(joined)
 
 
 def _matching(
@@ -372,8 +373,8 @@ def _distinct(values: npt.NDArray[Any]) -> tuple[Sequence[Value], Int64Array]:
         return [], np.zeros(0, np.int64)
     low, high = int(values.min()), int(values.max())
     if high - low >= NARROW:
-        distinct, codes = np.unique(values, return_inverse=True)
-        return distinct.tolist(), codes.reshape(-1)
+        found, codes = np.unique(values, return_inverse=True)
+        return found.tolist(), codes.reshape(-1)
     # As uint64 the difference is right for any integers, also those beyond int64.
     above = (values.astype(np.uint64) - np.uint64(low % (1 << 64))).astype(np.int64)
     present = np.bincount(above) > 0

@@ -42,6 +42,7 @@ from tensorlake.errors import (
 from tensorlake.loader import PlannedCache
 from tensorlake.quantities import checked_integer
 from tensorlake.types import UniformColumn
+from tensorlake.versions import distinct
 
 __all__ = ["Table"]
 
@@ -148,7 +149,7 @@ class Table:
             batch = next(source, None)
             if batch is not None:
                 state = getattr(self._loader, "state_dict", None)
-                ids = np.unique(self._checked(self._ids_of(batch)))
+                ids = distinct(self._checked(self._ids_of(batch)))
                 self._ahead.append((batch, ids, None if state is None else state()))
             return batch is not None
 
@@ -205,7 +206,7 @@ class Table:
             DTypeMismatchError: The values are of another kind.
         """
         flat = self._checked(ids)
-        if not (np.diff(flat) > 0).all() and len(np.unique(flat)) < len(flat):
+        if not (np.diff(flat) > 0).all() and len(distinct(flat)) < len(flat):
             raise InvalidInputError(
                 "an id is given twice, and a row has one value\nadd the gradients of an id first:"
                 " np.unique(ids, return_inverse=True)",
@@ -310,7 +311,7 @@ class Table:
         self._cache.flush()
         held = np.array(sorted(self._unwritten), np.int64)
         if self._now is not None:
-            held = np.union1d(held, self._now[0])
+            held = distinct(np.concatenate([held, self._now[0]]))
         differ = held[self._differs(held, now)] if len(held) else held
         if len(differ):
             named = ", ".join(map(str, differ[:SHOWN])) + (", …" if len(differ) > SHOWN else "")
@@ -351,7 +352,7 @@ class Table:
         kept = {one: self._unwritten.get(one) if row is None else row for one, row in kept.items()}
         needed = np.array([one for one, row in kept.items() if row is None], np.int64)
         if len(needed):
-            more = np.setdiff1d(self._lacking(0), missing)
+            more = np.setdiff1d(self._lacking(0), missing, assume_unique=True)
             fetched, rows = self._read(np.sort(np.concatenate([needed, more])), self._read_of)
             self._early.update(zip(fetched.tolist(), rows, strict=True))
             kept.update((one, self._early.pop(one)) for one in needed.tolist())
@@ -370,7 +371,7 @@ class Table:
             return
         assert self._now is not None
         # those at hand that the cache did not keep are about to change
-        ids = np.setdiff1d(self._lacking(self._covered), self._now[0])
+        ids = np.setdiff1d(self._lacking(self._covered), self._now[0], assume_unique=True)
         self._covered = known
         if len(ids):
             future = reader.submit(self._read, ids, self._read_of)

@@ -30,7 +30,7 @@ from tensorlake_query.values.source import (
     SourceBatch,
     offers,
 )
-from tensorlake_query.values.vectors import Vector, from_batch, length_of
+from tensorlake_query.values.vectors import Vector, distinct, from_batch, length_of
 
 MOST_FOUND = 1 / 4
 """Share of the rows above which reading the column costs less than reading rows one by one."""
@@ -143,7 +143,7 @@ class _Asking(Struct, frozen=True):
             scanned = united(scanned, found.scanned)
             names |= dict.fromkeys(found.names)
         num_rows = self.reader.source.num_rows
-        rows = np.unique(np.concatenate(parts))
+        rows = distinct(np.concatenate(parts))
         if len(rows) > num_rows * MOST_FOUND or _count(scanned) > num_rows * MOST_SCANNED:
             return None
         rows = rows[~_inside(scanned, rows)]

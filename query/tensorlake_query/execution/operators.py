@@ -19,6 +19,7 @@ from tensorlake_query.values.vectors import (
     Vector,
     as_ragged,
     deep_nbytes_of,
+    distinct,
     numbered,
     take,
 )
@@ -40,7 +41,7 @@ def expanded(plan: Expand, scope: Scope, check_made: Callable[[int], None]) -> S
     check_made(int(counts.sum()))
     rows = repeated(start, counts) + numbered(counts)
     if not plan.overlaps:
-        rows = np.unique(rows)
+        rows = distinct(rows)
     return Scope(scope.reader, rows, scope.text)
 
 

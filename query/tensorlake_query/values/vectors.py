@@ -225,6 +225,12 @@ def numbered(counts: IntArray) -> IntArray:
     return np.arange(int(counts.sum())) - repeated(starts_of(counts), counts)
 
 
+def distinct(values: AnyArray) -> AnyArray:
+    """Sort numbers and drop repeats, but those of NaN: `np.unique` hashes, ten times slower."""
+    ordered = np.sort(values)
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
+
+
 def strides_of(shapes: IntArray) -> IntArray:
     """Return the C-order element strides of each row."""
     strides = np.ones_like(shapes)

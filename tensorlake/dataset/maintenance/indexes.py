@@ -59,6 +59,7 @@ from tensorlake.types import Column, concat
 from tensorlake.versions import (
     CommitRequest,
     Repair,
+    distinct,
     readable_branch_names,
     resolve,
     stored_chunks,
@@ -305,7 +306,7 @@ def _stored_rows(reader: Reader, spec: TensorSpec) -> RowRanges:
 
 def _without(ranges: RowRanges, others: RowRanges) -> RowRanges:
     """Return the rows of ranges that are in none of some others."""
-    borders = np.unique(np.concatenate((ranges.reshape(-1), others.reshape(-1))))
+    borders = distinct(np.concatenate((ranges.reshape(-1), others.reshape(-1))))
     pieces = np.stack((borders[:-1], borders[1:]), axis=1)
     pieces = pieces[within(ranges, pieces[:, 0]) & ~within(others, pieces[:, 0])]
     is_first = np.concatenate(([True], pieces[1:, 0] > pieces[:-1, 1]))[: len(pieces)]

@@ -36,6 +36,7 @@ from tensorlake.dataset.quality.clusters import (
 from tensorlake.dataset.quality.copies import equal_rows
 from tensorlake.storage import parallel_map
 from tensorlake.types import Buffer, EncodedColumn, PackedSamples, offsets_of
+from tensorlake.versions import distinct
 
 __all__ = ["LEAST_SIMILARITY", "near_texts", "shingles_of", "signatures_of"]
 
@@ -335,7 +336,7 @@ def _verify(texts: RowSet, name: str, pairs: Int64Array, similarity: float, foun
     pairs = np.array([pair for pair in pairs.tolist() if not found.is_joined(*pair)], np.int64)
     if not len(pairs):
         return
-    members = np.unique(pairs)
+    members = distinct(pairs.reshape(-1))
     column = texts.read(name, members, decode=False)
     assert isinstance(column, EncodedColumn), "texts are stored as bytes"
     samples = dict(zip(members.tolist(), column.samples, strict=True))

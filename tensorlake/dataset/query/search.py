@@ -33,6 +33,7 @@ from tensorlake.indexes import has_several_vectors
 from tensorlake.quantities import check_flags, checked_integer
 from tensorlake.reading import Selection
 from tensorlake.types import SampleType, Text, holds_floats
+from tensorlake.versions import distinct
 
 __all__ = ["search"]
 
@@ -234,7 +235,7 @@ def _fused(
     joined = Ranking([], [], [*one.how, *other.how, f"joined by 1 ÷ ({FUSED} + rank)"])
     ranks: tuple[list[Int64Array], list[Int64Array]] = ([], [])
     for first, second in zip(one.rows, other.rows, strict=True):
-        rows = np.unique(np.concatenate((first, second)))
+        rows = distinct(np.concatenate((first, second)))
         own = [_ranks(rows, each) for each in (first, second)]
         scores = sum(np.where(rank > 0, 1 / (FUSED + rank), 0.0) for rank in own)
         assert isinstance(scores, np.ndarray), "of two rankings"

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from tensorlake.dataset.core.rowset import RowSet
 from tensorlake.reading import Snapshot
+from tensorlake.versions import distinct
 
 __all__ = ["Scope", "meet"]
 
@@ -91,7 +92,7 @@ class Scope:
         """Return all positions that may be found of physical rows, ascending."""
         selection = self.rows.selection
         if selection.rows is None:
-            return np.sort(self.position_of(np.unique(physical)))
+            return np.sort(self.position_of(distinct(physical)))
         positions = selection.all_positions() if self.positions is None else self.positions
         return positions[_mask(self.snapshot, physical)[selection.physical(positions)]]
 

@@ -32,6 +32,7 @@ from tensorlake.indexes import (
     texts_of,
 )
 from tensorlake.reading import Reader
+from tensorlake.versions import distinct
 
 __all__ = ["BestMatches", "best_matches", "best_positions", "parsed_texts", "words_known"]
 
@@ -143,7 +144,7 @@ def _with_others(scope: Scope, column: str, found: Int64Array, count: int) -> In
 def _plain_segments(scope: Scope, column: str, clauses: Sequence[Clause]) -> list[Segment] | None:
     """Return what to search for words as TQL has them; None without an index of such."""
     own = scope.rows.selection.rows
-    if own is not None and len(np.unique(own)) < len(own):
+    if own is not None and len(distinct(own)) < len(own):
         return None  # texts that are there twice count twice
     index = _index_of(scope.rows.reader(), column, is_plain=True)
     return None if index is None else _segments(scope, column, index, Analysis(), [clauses])[0]

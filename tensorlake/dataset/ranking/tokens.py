@@ -34,6 +34,7 @@ from tensorlake.indexes import (
 )
 from tensorlake.reading import Reader
 from tensorlake.types import SampleType
+from tensorlake.versions import distinct
 
 __all__ = ["NearestTokens", "nearest_tokens", "parsed_tokens"]
 
@@ -124,7 +125,7 @@ def _indexed(
     for query in wanted.queries:
         asked = Nearest(wanted.column, query, near, exact=False, recall=wanted.recall)
         found, others, how = candidates_of(scope, asked, index)
-        rows = np.unique(np.concatenate([*found, others]))
+        rows = distinct(np.concatenate([*found, others]))
         best, scores = _first(scope, reader, wanted, metric, rows, query)
         if len(best) < min(wanted.k, scope.num_allowed):
             return None

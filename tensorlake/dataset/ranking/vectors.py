@@ -34,6 +34,7 @@ from tensorlake.indexes import (
 )
 from tensorlake.reading import Reader
 from tensorlake.types import SampleType, UniformColumn
+from tensorlake.versions import distinct
 
 __all__ = [
     "Nearest",
@@ -241,7 +242,7 @@ def _read(
         return _floats(_hot(reader, column, index).read(found[0])), None
     if len(found) == 1:
         return _vectors(reader.read(column, found[0])), None
-    every = np.unique(np.concatenate(found))
+    every = distinct(np.concatenate(found))
     return _vectors(reader.read(column, every)), [np.searchsorted(every, rows) for rows in found]
 
 

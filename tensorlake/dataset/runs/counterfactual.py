@@ -21,6 +21,7 @@ from tensorlake.dataset.runs.timeline import Stretch
 from tensorlake.dataset.transform.splice import ids_to_arrow
 from tensorlake.errors import InvalidInputError, shown
 from tensorlake.quantities import plural
+from tensorlake.versions import distinct
 
 if TYPE_CHECKING:
     from tensorlake.loader import Framework, Loader
@@ -131,7 +132,7 @@ class Counterfactual:
         for source in sources:
             is_own = source.snapshot.url == left_out.snapshot.url
             rows = rows_of_ids(ids, source.snapshot) if is_own else np.zeros(0, np.int64)
-            holes.append(np.unique(rows[rows >= 0]))
+            holes.append(distinct(rows[rows >= 0]))
         if len(ids) and not any(map(len, holes)):
             raise InvalidInputError(
                 f"without(): none of these {len(self.left_out):,} rows of {self.left_out.url!r} is"
@@ -161,7 +162,7 @@ def put_exclusion(record: Record, view: Any, dataset: HasRows | None) -> str:
             f"run {record.name!r} is recorded beside {own!r}, and skip() got rows of {rows.url!r}"
             "\ngive a view of the run's dataset"
         )
-    physical = np.unique(rows.selection.physical(rows.selection.all_positions()))
+    physical = distinct(rows.selection.physical(rows.selection.all_positions()))
     if not len(physical):
         raise InvalidInputError("skip() got a view without rows\ngive the rows to leave out")
     return record.put_skipped(ids_to_arrow(ids_of(rows.selection.snapshot, physical)))

@@ -23,7 +23,15 @@ from tensorlake.format import Schema, TensorSpec
 from tensorlake.reading import ChunkCache, Reader, Snapshot
 from tensorlake.storage import ForkLock
 from tensorlake.types import Column, EncodedColumn, UniformColumn, concat, take, widened_floats
-from tensorlake.versions import Conflict, KeyedMove, KeyedRows, OnConflict, State, Transaction
+from tensorlake.versions import (
+    Conflict,
+    KeyedMove,
+    KeyedRows,
+    OnConflict,
+    State,
+    Transaction,
+    distinct,
+)
 
 __all__ = ["codes_of", "rematch", "shown_key", "whole_rows"]
 
@@ -188,7 +196,7 @@ def _rows_to_match(
         is_new[~is_new] = ~was_shown[described[~is_new]]
         own = places[here.rows_of(places) >= 0]
         described = np.concatenate((described[is_new], own))
-    return np.unique(described)
+    return distinct(described)
 
 
 def _positions(rows: Int64Array, wanted: Int64Array) -> Int64Array:

@@ -139,7 +139,7 @@ def _overlaid(starts: Int64Array, old: Extents, new: Extents, rows: Int64Array) 
     """
     stops = starts + old.rows.astype(np.int64)
     borders = rows[new.stops[:-1]]  # the first row of each further chunk
-    cuts = np.unique(np.concatenate((starts, stops, ranges_of(rows).reshape(-1), borders)))
+    cuts = distinct(np.concatenate((starts, stops, ranges_of(rows).reshape(-1), borders)))
     begin, end = cuts[:-1], cuts[1:]
     window = np.searchsorted(stops, begin, side="right")
     is_held = starts[np.minimum(window, len(starts) - 1)] <= begin  # else between two extents

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorlake.errors import InvalidInputError, shown
 
-__all__ = ["UNKNOWN", "Future", "Ids", "checked_ids", "distinct", "grown"]
+__all__ = ["UNKNOWN", "Future", "Ids", "checked_ids", "grown"]
 
 Ids: TypeAlias = NDArray[np.int64]
 
@@ -145,15 +145,6 @@ class Future:
             array[: self._count] = getattr(self, name)[self._offset : self._offset + self._count]
             setattr(self, name, array)
         self._offset = 0
-
-
-def distinct(ids: Ids) -> Ids:
-    """Return distinct ids, sorted; by a sort, since NumPy's table takes ten times as long."""
-    if len(ids) and not (ids[1:] > ids[:-1]).all():
-        ids = np.sort(ids)
-        is_first = np.append(True, ids[1:] != ids[:-1])
-        return ids[is_first]
-    return ids
 
 
 def checked_ids(given: ArrayLike) -> Ids:

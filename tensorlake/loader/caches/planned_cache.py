@@ -23,8 +23,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorlake.errors import InvalidInputError, InvalidStateError, shown
-from tensorlake.loader.caches.future import UNKNOWN, Future, Ids, checked_ids, distinct, grown
+from tensorlake.loader.caches.future import UNKNOWN, Future, Ids, checked_ids, grown
 from tensorlake.quantities import checked_integer
+from tensorlake.versions import distinct
 
 __all__ = ["PlannedCache"]
 

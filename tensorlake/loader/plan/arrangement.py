@@ -33,6 +33,7 @@ from tensorlake.loader.plan.shuffle import (
 )
 from tensorlake.loader.plan.stretches import assign_in_stretches, counts_at
 from tensorlake.quantities import is_whole_number
+from tensorlake.versions import distinct
 
 __all__ = [
     "ArrangedOrder",
@@ -295,7 +296,7 @@ class RepeatedPlan:
         check_places(places, self.num_rows)
         numbers, inside = np.divmod(places, self.length)
         positions = np.empty_like(places)
-        for number in np.unique(numbers).tolist():
+        for number in distinct(numbers).tolist():
             own = numbers == number
             positions[own] = self._plan(number).at(inside[own])
         return positions

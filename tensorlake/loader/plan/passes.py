@@ -20,6 +20,7 @@ from tensorlake.loader.plan.plan import Plan, check_places
 from tensorlake.loader.plan.selection import Int64Array
 from tensorlake.loader.plan.sharding import Share
 from tensorlake.loader.plan.shuffle import permutation_of
+from tensorlake.versions import distinct
 
 __all__ = ["GroupsPlan", "PassesPlan", "Tail", "check_after_splice", "group_rest"]
 
@@ -76,7 +77,7 @@ class Tail(Generic[PassT]):
         if is_later.any():
             at = np.flatnonzero(is_later)
             numbered, inside = np.divmod(numbers[at] - self.left, self.length)
-            for one in np.unique(numbered).tolist():
+            for one in distinct(numbered).tolist():
                 own = numbered == one
                 yield at[own], self._pass(self.number + 1 + one), inside[own]
 

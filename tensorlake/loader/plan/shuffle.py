@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorlake.errors import shown
+from tensorlake.versions import distinct
 
 __all__ = [
     "MAX_SIZE",
@@ -194,7 +195,7 @@ def permuted_together(
     images = np.empty_like(values)
     limits = [1 << bits for bits in range(MIN_BITS, 63)]
     which = np.searchsorted(limits, sizes)  # the width of each network
-    for width in np.unique(which).tolist():
+    for width in distinct(which).tolist():
         own = np.flatnonzero(which == width)
         whole = Permutation(limits[width], keys)
         tweaked = whole.apply(values[own], numbers[own])

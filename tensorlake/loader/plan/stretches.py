@@ -18,6 +18,7 @@ import numpy as np
 
 from tensorlake.loader.plan.selection import Int64Array
 from tensorlake.loader.plan.shuffle import hashed
+from tensorlake.versions import distinct
 
 __all__ = ["assign_in_stretches", "counts_at", "places_in_stretches", "stretch_of"]
 
@@ -131,7 +132,7 @@ def places_in_stretches(
     # the first number of places with one more row of the source than ``taken``
     first = -(((taken + 1) * total - half) // -max(units[0], 1))
     second = (taken * total + half) // max(units[1], 1) + 1
-    stretches = np.unique((np.where(source == 0, first, second) - 1) // length)
+    stretches = distinct((np.where(source == 0, first, second) - 1) // length)
     places = (stretches[:, None] * length + np.arange(length)).ravel()
     places = places[places < total] + start
     of, numbers = assign_in_stretches(units, places, start=start, stop=start + total, keys=keys)
@@ -144,7 +145,7 @@ def _counts_between(
     units: Sequence[int], starts: Int64Array, ends: Int64Array, known: dict[int, Int64Array]
 ) -> tuple[Int64Array, Int64Array]:
     """Return the counts at the starts and ends of stretches, most of which are both."""
-    borders = np.unique(np.concatenate([starts, ends]))
+    borders = distinct(np.concatenate([starts, ends]))
     listed = borders.tolist()
     new = [border for border in listed if border not in known]
     found = dict(zip(new, counts_at(units, np.array(new, dtype=np.int64)), strict=True))

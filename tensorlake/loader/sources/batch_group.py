@@ -21,6 +21,7 @@ from tensorlake.loader.config.column_plan import MakeBatch
 from tensorlake.loader.runtime.handoff import Outcome
 from tensorlake.loader.sources.chunk_cache import ChunkCache, GroupRows, TensorChunks, loaded_chunk
 from tensorlake.loader.sources.damaged_rows import place_rows
+from tensorlake.versions import distinct
 
 if TYPE_CHECKING:
     from tensorlake.loader.plan.plan import Plan
@@ -304,6 +305,6 @@ def plan_groups(
 def _rows_of(chunk: Int64Array, row_in_chunk: Int64Array) -> GroupRows:
     highest = int(chunk.max(initial=0))
     if highest > COUNTED_CHUNKS * len(chunk):
-        return GroupRows(chunk, row_in_chunk, np.unique(chunk))
+        return GroupRows(chunk, row_in_chunk, distinct(chunk))
     used = np.flatnonzero(np.bincount(chunk, minlength=1))  # without sorting
     return GroupRows(chunk, row_in_chunk, used)

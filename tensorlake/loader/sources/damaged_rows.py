@@ -22,6 +22,7 @@ from tensorlake.errors import CorruptionError
 from tensorlake.loader.sources.chunk_cache import LoadedChunk, loaded_chunk
 from tensorlake.storage import runtime
 from tensorlake.types import Link, concat, take
+from tensorlake.versions import distinct
 
 if TYPE_CHECKING:
     from tensorlake.loader.config.column_plan import ColumnPlan
@@ -211,7 +212,7 @@ def lost_rows(chunks: TensorChunks, rows: GroupRows) -> NDArray[np.bool_] | None
     if not chunks.has_lost:
         return None
     lost = np.zeros(len(rows.chunk), np.bool_)
-    for number in np.unique(rows.chunk).tolist():
+    for number in distinct(rows.chunk).tolist():
         chunk = chunks.loaded[number]
         if chunk is None or chunk.lost is None:
             continue

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tensorlake.loader.plan.plan import STREAM_SHIFT
+from tensorlake.versions import distinct
 
 if TYPE_CHECKING:
     from tensorlake.loader.plan.plan import BlockPlan
@@ -89,7 +90,7 @@ class WindowReads:
             places = self._plan.deal(share)
             windows = self._plan.windows_of(places)
             ends: dict[int, int] = {}
-            for window in np.unique(windows).tolist():
+            for window in distinct(windows).tolist():
                 self._places.setdefault(window, []).append(places[windows == window])
                 ends[window >> STREAM_SHIFT] = window
             newest |= {stream: max(end, newest.get(stream, -1)) for stream, end in ends.items()}
@@ -117,7 +118,7 @@ class WindowReads:
         chunk = {tensor: np.empty_like(places) for tensor in self._row_nbytes}
         last = {tensor: np.full_like(places, -1) for tensor in self._row_nbytes}
         windows = self._plan.windows_of(places)
-        numbers: list[int] = np.unique(windows).tolist()
+        numbers: list[int] = distinct(windows).tolist()
         self._forget_before(numbers)
         for number in numbers:
             own = np.flatnonzero(windows == number)
@@ -150,7 +151,7 @@ class WindowReads:
         return tables
 
     def _made(self, parts: Sequence[Int64Array]) -> WindowTable:
-        places = np.unique(np.concatenate(parts))
+        places = distinct(np.concatenate(parts))
         slots, offsets = self._plan.blocks_of(places)
         stored = np.lexsort((offsets, slots))
         firsts = np.flatnonzero(np.diff(slots[stored], prepend=-1))

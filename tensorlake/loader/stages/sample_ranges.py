@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from tensorlake.loader.stages.gather_lists import check_rows
 from tensorlake.types import RaggedColumn
+from tensorlake.versions import distinct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -92,7 +93,7 @@ def blocks_of(lengths: Int64Array) -> Iterator[tuple[int, int, int, int]]:
     total = int(ends[-1]) if len(ends) else 0
     borders = np.searchsorted(ends, np.arange(BLOCK_ELEMENTS, total, BLOCK_ELEMENTS)) + 1
     low = begins = 0
-    for high in [*np.unique(borders).tolist(), len(lengths)]:
+    for high in [*distinct(borders).tolist(), len(lengths)]:
         if high > low:
             stop = int(ends[high - 1])
             yield low, high, begins, stop

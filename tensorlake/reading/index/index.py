@@ -49,6 +49,7 @@ from tensorlake.reading.index.extent_table import (
 )
 from tensorlake.reading.index.prefetch import FoundAhead, located_in
 from tensorlake.storage import runtime
+from tensorlake.versions import distinct
 
 __all__ = ["ChunkIndex", "leaf_count", "leaves_touched"]
 
@@ -273,7 +274,7 @@ class ChunkIndex:
 
     def windows(self, physical: Int64Array) -> tuple[Int64Array, Extents]:
         """Return the extents that hold some rows, each once in order, and where each begins."""
-        rows = np.unique(physical)
+        rows = distinct(physical)
         found = runtime.run(tree.locate(self._root, rows, self._pages, parts=Parts.LOCATIONS))
         return found.starts, found.table
 
@@ -310,7 +311,7 @@ class ChunkIndex:
         return FlatExtents.of(Extents.concat(tables), first_row=start).runs(start, stop)
 
     async def _read_pages(self, physical: Int64Array) -> None:
-        rows = np.unique(physical[physical < self._tail.first_row])
+        rows = distinct(physical[physical < self._tail.first_row])
         if not len(rows) or self.is_cached:
             return
         if self._is_flat_due(rows) and not self._is_flat_heavy():
@@ -357,7 +358,7 @@ class ChunkIndex:
             is_wanted = ranges[next_range, 0] < stops
             is_wanted &= ~np.isin(table.kind, [ChunkKind.FILL, ChunkKind.HOLE])
             wanted = np.flatnonzero(is_wanted)
-            entries = np.unique(canonical(first_of_chunk(table), wanted))
+            entries = distinct(canonical(first_of_chunk(table), wanted))
             chunks += len(entries)
             nbytes += int(table.nbytes[entries].sum())
         return chunks, nbytes
@@ -439,7 +440,7 @@ def leaf_count(children: Sequence[PageRef]) -> int:
 def leaves_touched(rows: Int64Array, leaves: int, num_rows: int) -> int:
     """Estimate the number of leaves that contain some rows, assuming leaves of equal size."""
     step = max(1, num_rows // leaves)
-    return min(leaves, len(np.unique(rows // step))) if leaves > 1 else 1
+    return min(leaves, len(distinct(rows // step))) if leaves > 1 else 1
 
 
 def _each(units: UnitTable, entries: Int64Array) -> list[Units | None]:

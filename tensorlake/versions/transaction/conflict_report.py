@@ -12,6 +12,7 @@ from tensorlake.format import Changes, Entry, PageReader, row_ids, rows_of, txid
 from tensorlake.storage import runtime
 from tensorlake.versions.log.state import State
 from tensorlake.versions.rows.conflict_rules import Conflict, find_conflicts
+from tensorlake.versions.rows.ranges import distinct
 
 __all__ = ["conflict_error"]
 
@@ -49,7 +50,7 @@ def conflict_error(
         pages: Reads index pages.
         on_conflict: The requested policy; what it decides is not in ``conflicts``.
     """
-    physical = np.unique(np.array([row for one in conflicts for row in one.physical], np.int64))
+    physical = distinct(np.array([row for one in conflicts for row in one.physical], np.int64))
     shown = physical[:NAMED_ROWS]
     numbers = runtime.run(rows_of(state.rows, shown, pages)) if len(shown) else shown
     number_of = dict(zip(shown.tolist(), numbers.tolist(), strict=True))

@@ -28,6 +28,7 @@ from tensorlake.errors import (
 )
 from tensorlake.loader import PlannedCache
 from tensorlake.quantities import check_flags, checked_integer, parse_nbytes
+from tensorlake.versions import distinct
 from tensorlake.workloads.graphs.node_types import EdgeType, NodeType, types_of
 from tensorlake.workloads.graphs.sampling import Sample, sample
 
@@ -327,7 +328,7 @@ def _checked_seeds(seeds: Any, graph: Dataset | View) -> Int64Array:
             argument="seeds",
             actual=int(wrong[0]),
         )
-    if len(np.unique(ids)) < len(ids):
+    if len(distinct(ids)) < len(ids):
         raise InvalidInputError(
             "seeds= has a node twice\ngive each once: np.unique(seeds)", argument="seeds"
         )

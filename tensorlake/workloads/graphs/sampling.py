@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tensorlake.versions import distinct
+
 __all__ = ["Sample", "choose", "sample"]
 
 Int64Array = npt.NDArray[np.int64]
@@ -80,7 +82,7 @@ def sample(
     """
     made = [Sample(seeds, random) for seeds, random in zip(batches, randoms, strict=True)]
     for fanout in fanouts:
-        ids = np.unique(np.concatenate([one.frontier for one in made]))
+        ids = distinct(np.concatenate([one.frontier for one in made]))
         if not len(ids):
             break
         lists = [read(ids) for read in reads]

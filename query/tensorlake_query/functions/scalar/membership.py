@@ -18,7 +18,7 @@ from tensorlake_query.values.source import AnyArray, BoolArray, ColumnType, Unif
 from tensorlake_query.values.texts import texts_of
 from tensorlake_query.values.times import is_time, units_per
 from tensorlake_query.values.types import BOOL, NULL_TYPE, describe, is_numeric
-from tensorlake_query.values.vectors import Vector, object_array, python_values, valid_of
+from tensorlake_query.values.vectors import Vector, distinct, object_array, python_values, valid_of
 
 FEW_TEXTS = 16  # as many can be compared with each in the time that making strings takes
 MAX_TABLE = 1 << 22  # places of a table of booleans
@@ -204,7 +204,7 @@ def _found_in(operand: Bound, values: AnyArray) -> Callable[[AnyArray], BoolArra
     elif dtype.kind in "iub":
         return lambda array: np.isin(array, values)
     with np.errstate(all="ignore"):
-        ordered = np.unique(values.astype(dtype))
+        ordered = distinct(values.astype(dtype))
     if not len(ordered):
         return lambda array: np.zeros(len(array), np.bool_)
     low = ordered[0]

@@ -20,6 +20,7 @@ from tensorlake.errors import CorruptSampleError, InvalidInputError
 from tensorlake.loader.decode.step import Known, Several
 from tensorlake.loader.runtime.rng import sample_generator, step_stream
 from tensorlake.types import MemorySample, SampleParts, TiledSamples
+from tensorlake.versions import distinct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -277,7 +278,7 @@ class PartDecoder:
         each = [
             self.type.wanted_parts(sample_map, one, tensor=self.tensor, row=row) for one in requests
         ]
-        return each[0] if len(each) == 1 else np.unique(np.concatenate(each))
+        return each[0] if len(each) == 1 else distinct(np.concatenate(each))
 
     def decode(
         self,

@@ -32,6 +32,7 @@ from tensorlake.loader.plan.order import Order
 from tensorlake.loader.plan.passes import check_after_splice
 from tensorlake.loader.sources.mix import MixNode, MixRows, MixSource, source_seed
 from tensorlake.loader.sources.rows import SelectedRows
+from tensorlake.versions import distinct
 
 if TYPE_CHECKING:
     from tensorlake.loader.config.arrangement import Arrangement
@@ -247,10 +248,10 @@ class MixedEpoch:
         """Return the documents that some sequences need, and their parts."""
         source, given = self.mixed.assigned(places)
         found: list[tuple[Int64Array, tuple[Int64Array, Parts]]] = []
-        for number in np.unique(source).tolist():
+        for number in distinct(source).tolist():
             epochs, sequences = np.divmod(given, self.units[number].count)
             own = source == number
-            for epoch in np.unique(epochs[own]).tolist():
+            for epoch in distinct(epochs[own]).tolist():
                 at = np.flatnonzero(own & (epochs == epoch))
                 rows, parts = self._epoch(number, epoch).find(sequences[at])
                 found.append((at, (rows + self.starts[number], parts)))
@@ -281,7 +282,7 @@ class SplicedSequences:
             check_after_splice(places, self.mixed.first_place, self.mixed.num_rows)
         source, given = self.mixed.assigned(places)
         found: list[tuple[Int64Array, tuple[Int64Array, Parts]]] = []
-        for number in np.unique(source).tolist():
+        for number in distinct(source).tolist():
             own, start = np.flatnonzero(source == number), self.mixed.starts[number]
             for which, one, inside in self.mixed.tails[number].passes(given[own]):
                 rows, parts = one.find(inside)

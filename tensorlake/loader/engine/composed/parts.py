@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorlake.errors import InvalidInputError
+from tensorlake.versions import distinct
 
 if TYPE_CHECKING:
     from tensorlake.loader.engine.composed.rows import EpochUnits
@@ -139,7 +140,7 @@ class RepeatedSequences:
     def find(self, places: Int64Array) -> tuple[Int64Array, Parts]:
         """Return the documents that some sequences need, and their parts."""
         numbers, inside = np.divmod(places, self.length)
-        owners = [(number, np.flatnonzero(numbers == number)) for number in np.unique(numbers)]
+        owners = [(number, np.flatnonzero(numbers == number)) for number in distinct(numbers)]
         return Parts.together(
             (own, self._epoch(int(number)).find(inside[own])) for number, own in owners
         )

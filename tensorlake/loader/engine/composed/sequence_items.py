@@ -29,6 +29,7 @@ from tensorlake.loader.engine.composed.whole_sequences import (
 from tensorlake.loader.plan.arrangement import ArrangedOrder, GroupedPlan
 from tensorlake.loader.plan.passes import GroupsPlan, check_after_splice, group_rest
 from tensorlake.loader.sources.arrangement import Given, RowItems, SpliceKey, edits_of
+from tensorlake.versions import distinct
 
 if TYPE_CHECKING:
     from tensorlake.loader.engine.composed.rows import Form
@@ -194,7 +195,7 @@ class WholeItems:
         seen = [
             self._moved(one, one.plan.pieces(one.places.start, one.places.stop)) for one in given
         ]
-        left = self.units.without(self.rows, np.unique(np.concatenate(seen)))
+        left = self.units.without(self.rows, distinct(np.concatenate(seen)))
         old: WholePass = given[-1].plan
         end, order = old.group_end(cut.place - 1), cut.order
         if end is None:

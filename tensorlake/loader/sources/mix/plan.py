@@ -42,6 +42,7 @@ from tensorlake.loader.sources.mix.weights import (
     count_taken,
     units_of,
 )
+from tensorlake.versions import distinct
 
 __all__ = [
     "MixPlan",
@@ -119,7 +120,7 @@ class MixPlan:
         """Return the window of each place; rows of other sources have windows of 64."""
         source, given = self.assigned(places)
         windows = given // SINGLE_ROWS
-        for number in np.unique(source).tolist():
+        for number in distinct(source).tolist():
             order, rows = self.sources[number].order, self.sources[number].num_rows
             if order.reads_blocks:
                 own = source == number
@@ -132,12 +133,12 @@ class MixPlan:
         """Return the block of each place, and the row there; rows of other sources are blocks."""
         source, given = self.assigned(places)
         blocks, offsets = given.copy(), np.zeros_like(given)
-        for number in np.unique(source).tolist():
+        for number in distinct(source).tolist():
             own = self.sources[number]
             if not own.order.reads_blocks:
                 continue
             epochs, inside = np.divmod(given, own.num_rows)
-            for epoch in np.unique(epochs[source == number]).tolist():
+            for epoch in distinct(epochs[source == number]).tolist():
                 here = np.flatnonzero((source == number) & (epochs == epoch))
                 slots, offsets[here] = self._epoch_of(number, epoch).blocks_of(inside[here])
                 blocks[here] = slots + epoch * -(-own.num_rows // own.order.block)
@@ -241,7 +242,7 @@ class SplicedMixPlan:
         check_after_splice(places, self.first_place, self.num_rows)
         source, given = self.assigned(places)
         positions = np.empty_like(places)
-        for number in np.unique(source).tolist():
+        for number in distinct(source).tolist():
             own = source == number
             positions[own] = self.tails[number].at(given[own]) + self.starts[number]
         return positions

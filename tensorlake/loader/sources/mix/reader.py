@@ -30,6 +30,7 @@ from tensorlake.types import (
     concat,
     take,
 )
+from tensorlake.versions import distinct
 
 __all__ = ["MixReader", "MixSelection", "MixSource", "SourceColumn", "SourceKey"]
 
@@ -389,7 +390,7 @@ class MixReader:
 
     def _parts(self, physical: Int64Array) -> Sequence[tuple[int, NDArray[np.intp]]]:
         source = physical >> SOURCE_SHIFT
-        numbers = cast("list[int]", np.unique(source).tolist())
+        numbers = cast("list[int]", distinct(source).tolist())
         return [(number, np.flatnonzero(source == number)) for number in numbers]
 
 
