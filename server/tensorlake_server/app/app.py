@@ -7,6 +7,7 @@ lets it load from its own host alone.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import cache
@@ -74,6 +75,11 @@ PAGE_POLICY = (
 NOTEBOOKS = " http://localhost:* http://127.0.0.1:*"  # what may frame the page of a ds.show()
 PAGE, ICON = "index.html", "favicon.svg"
 HASHED = "public, max-age=31536000, immutable"  # names of assets hold a hash of their content
+
+COPIES_PERIOD_S = 600.0
+"""How long the copy of a view that is gone may stay, where no request asks for it."""
+
+log = logging.getLogger("tensorlake.server")
 
 BODY_THREADS = 4  # that parse bodies: each holds the interpreter, or a processor
 
@@ -165,20 +171,34 @@ def create_app(settings: Settings) -> FastAPI:
 
 @asynccontextmanager
 async def _served(app: FastAPI) -> AsyncGenerator[None]:
-    """Have jobs while the application is served, if there is a database for them."""
+    """Remove old copies of views, and have jobs, if there is a database, while it is served."""
     settings: Settings = app.state.settings
-    if settings.flows is None:
-        yield
-        return
-    loop = asyncio.get_running_loop()
-    jobs = await to_thread.run_sync(ServedJobs, app, settings, settings.flows, loop)
-    app.state.jobs = jobs
+    removal = asyncio.create_task(_remove_old_copies(app.state.lake))
     try:
-        yield
+        if settings.flows is None:
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        jobs = await to_thread.run_sync(ServedJobs, app, settings, settings.flows, loop)
+        app.state.jobs = jobs
+        try:
+            yield
+        finally:
+            app.state.jobs = None
+            jobs.stop()
+            await to_thread.run_sync(jobs.close)
     finally:
-        app.state.jobs = None
-        jobs.stop()
-        await to_thread.run_sync(jobs.close)
+        removal.cancel()
+
+
+async def _remove_old_copies(lake: Lake) -> None:
+    """Delete copies of saved views that are gone: at the start, and every few minutes."""
+    while True:
+        try:
+            await to_thread.run_sync(lake.remove_old_copies, abandon_on_cancel=True)
+        except TensorlakeError as error:
+            log.warning("copies of saved views were not looked through: %s", error)
+        await asyncio.sleep(COPIES_PERIOD_S)
 
 
 @cache

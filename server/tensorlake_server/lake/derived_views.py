@@ -8,7 +8,9 @@ of these rows, the history is one commit, and the objects hold no other samples.
 
 Servers of one lake share the folder, where they have one (``derived``): then a client finds the
 same row ids and objects on each. Two that make a copy at once make one, by the key of its commit.
-The saved view is looked up at each request: once it is deleted, so is its copy.
+The saved view is looked up at each request: once it is deleted, so is its copy. A copy that no
+request asks for, perhaps of a server that ended, is found by `DerivedViews.remove_gone`: its commit
+notes the name (``meta["view"]``).
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import time
 import weakref
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import tensorlake as tl
@@ -47,6 +50,10 @@ __all__ = ["DerivedViews"]
 
 TRIES = 6
 RETRY_S = 0.05  # before the first of them
+HASH_CHARACTERS = 64
+UNFINISHED_S = 3600.0
+"""After this time a copy without a commit of its own is of a server that ended while it made it."""
+
 PATIENCE_S = 20.0
 """How long a request waits for a copy that another one makes: then its thread is needed."""
 
@@ -85,6 +92,7 @@ class DerivedViews:
         self._limits = limits
         self._lock = threading.Lock()
         self._copies: dict[str, _Copy] = {}
+        self._nbytes_at: dict[str, int] = {}  # of copies in the folder, also of other servers
 
     @property
     def url(self) -> str | None:
@@ -130,8 +138,46 @@ class DerivedViews:
         with self._lock:
             found = self._copies.pop(name, None)
         if found is not None:
-            with suppress(DatasetNotFoundError):  # another server was first
-                tl.delete(found.url, confirm=found.url, storage_options=self._options)
+            self._remove(found.url)
+
+    def remove_gone(self, look_up: Callable[[str], SavedView | None]) -> None:
+        """Delete the copies of views that are gone, whichever server made them.
+
+        Args:
+            look_up: Returns the view of a name, as ``pets#cats``; None if there is none.
+        """
+        if self._url is None:
+            return
+        hashes = [one for one in self._listed() if len(one) == HASH_CHARACTERS]  # before the views
+        nbytes_at: dict[str, int] = {}
+        for own in hashes:
+            url = f"{self._url}/{own}"
+            with suppress(TensorlakeError):  # it is looked for again the next time
+                with tl.open(url, read_only=True, storage_options=self._options) as copy:
+                    (commit,) = copy.log(1)
+                    nbytes = copy.nbytes
+                name = commit.meta.get("view")
+                if isinstance(name, str):
+                    saved = look_up(name)
+                    is_gone = saved is None or _hash_of(name, saved) != own
+                else:
+                    is_gone = datetime.now(UTC) - commit.time > timedelta(seconds=UNFINISHED_S)
+                if is_gone:
+                    self._remove(url)
+                else:
+                    nbytes_at[url] = nbytes
+        self._nbytes_at = nbytes_at
+
+    def _listed(self) -> list[str]:
+        assert self._url is not None
+        with suppress(NotFoundError):  # no copy was made yet
+            return tl.list(self._url, storage_options=self._options)
+        return []
+
+    def _remove(self, url: str) -> None:
+        with suppress(DatasetNotFoundError):  # another server was first
+            tl.delete(url, confirm=url, storage_options=self._options)
+        self._nbytes_at.pop(url, None)
 
     def _copy_of(self, name: str, saved: SavedView) -> _Copy:
         known = self._copies.get(name)
@@ -141,8 +187,7 @@ class DerivedViews:
             if self._url is None:
                 self._url = tempfile.mkdtemp(prefix="tensorlake-views-")
                 weakref.finalize(self, shutil.rmtree, self._url, ignore_errors=True)
-            own = hashlib.sha256(f"{saved.txid} {saved.digest} {name}".encode()).hexdigest()
-            copy = _Copy(saved.txid, f"{self._url}/{own}")
+            copy = _Copy(saved.txid, f"{self._url}/{_hash_of(name, saved)}")
             return self._copies.setdefault(name, copy)
 
     def _make(self, name: str, copy: _Copy, dataset: Dataset, saved: SavedView) -> None:
@@ -156,18 +201,23 @@ class DerivedViews:
             if copy.nbytes is None:
                 view = saved_inside(dataset, saved.name, self._limits())
                 self._check_room(name, dataset, view)
-                self._write(copy, saved, view)
+                self._write(name, copy, saved, view)
                 copy.nbytes = self._nbytes_of(copy, saved)
         finally:
             copy.lock.release()
 
-    def _write(self, copy: _Copy, saved: SavedView, view: View) -> None:
+    def _write(self, name: str, copy: _Copy, saved: SavedView, view: View) -> None:
         """Write a copy; one that another server begins at the same time is finished by both."""
         for attempt in range(TRIES):
             try:
                 with authored_by(saved.author or "tensorlake"):
-                    message = f"the view {saved.name!r}"
-                    copy_inside(view, copy.url, message=message, storage_options=self._options)
+                    copy_inside(
+                        view,
+                        copy.url,
+                        message=f"the view {saved.name!r}",
+                        meta={"view": name},
+                        storage_options=self._options,
+                    )
             except TensorlakeError:  # perhaps it is half created, by another server
                 is_theirs = tl.exists(copy.url, storage_options=self._options)
                 if not is_theirs or attempt == TRIES - 1:
@@ -196,10 +246,16 @@ class DerivedViews:
             columns = {one.name: one.stored_nbytes for one in whole.summary().tensors}
             stored = sum(columns.get(column, 0) for column in rowset_of(view).columns)
             expected = stored * len(view) // max(1, len(whole))
-        used = sum(copy.nbytes or 0 for copy in list(self._copies.values()))
+        own = {copy.url: copy.nbytes or 0 for copy in list(self._copies.values())}
+        used = sum((self._nbytes_at | own).values())
         if used + expected > self._budget:
             raise QueryLimitError(
                 f"{name!r} has about {human_nbytes(expected)}, and copies of views may have"
                 f" {human_nbytes(self._budget)} in all, of which {human_nbytes(used)} are used"
                 " (derived_nbytes)\nmake it a dataset: view.materialize(url), with a scope for that"
             )
+
+
+def _hash_of(name: str, saved: SavedView) -> str:
+    """Return the folder of a copy: another one for a view that was saved again."""
+    return hashlib.sha256(f"{saved.txid} {saved.digest} {name}".encode()).hexdigest()

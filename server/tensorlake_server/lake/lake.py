@@ -36,6 +36,7 @@ from tensorlake.errors import (
 )
 from tensorlake.format import DESCRIPTOR
 from tensorlake.storage import LocalStore, LruCache, open_store, reading_bases, run
+from tensorlake.versions import read_view
 from tensorlake_server.auth.view_token import ViewQuery, read_token
 from tensorlake_server.http.caching import is_fixed
 from tensorlake_server.lake.derived_views import DerivedViews
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from tensorlake.dataset import Dataset, StepRows, View, Work, WorkKey
     from tensorlake.storage import Store
     from tensorlake.types import SampleType
+    from tensorlake.versions import SavedView
     from tensorlake_server.lake.staged_rows import Int64Array
     from tensorlake_server.messages.row_request import AskedRows
     from tensorlake_server.settings.settings import Settings
@@ -153,6 +155,18 @@ class Lake:
         if not is_path or "\\" in name or not name.isprintable() or self._leads_out(name):
             raise self.not_found(name)
         return f"{self._url}/{name}"
+
+    def remove_old_copies(self) -> None:
+        """Delete copies of saved views that are gone; see `DerivedViews.remove_gone`."""
+
+        def look_up(name: str) -> SavedView | None:
+            dataset, view = self.split(name)
+            try:
+                return run(read_view(self.store(dataset), view or ""))
+            except (ViewNotFoundError, DatasetNotFoundError):
+                return None
+
+        self._derived.remove_gone(look_up)
 
     def open(self, name: str, version: str | None = None, digest: str | None = None) -> Dataset:
         """Open a version: a commit, tag or branch; None is main's newest.

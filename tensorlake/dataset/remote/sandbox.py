@@ -138,7 +138,12 @@ def saved_inside(dataset: Dataset, name: str, limits: QueryLimits) -> View:
 
 
 def copy_inside(
-    view: View, url: str, *, message: str, storage_options: Mapping[str, Any] | None = None
+    view: View,
+    url: str,
+    *,
+    message: str,
+    meta: Mapping[str, Any],
+    storage_options: Mapping[str, Any] | None = None,
 ) -> None:
     """Make a dataset of a view, as ``view.materialize``; processes that do at once make one.
 
@@ -154,6 +159,7 @@ def copy_inside(
         message=message,
         storage_options=storage_options,
         key=COPY_KEY,
+        meta=meta,
     ).close()
 
 

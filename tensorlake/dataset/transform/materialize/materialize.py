@@ -52,6 +52,7 @@ def materialize(
     message: str | None,
     storage_options: Mapping[str, Any] | None,
     key: str | None = None,
+    meta: Mapping[str, Any] | None = None,
 ) -> Session:
     """Write rows and columns to a new dataset; a session on it.
 
@@ -100,7 +101,7 @@ def materialize(
         what = f"view {view.name!r}" if view.name is not None else view.tql or "rows"
         if not isinstance(message, str) or not message:
             message = f"{what} of {view.url} {view.version}"[:MESSAGE_CHARACTERS]
-        session.commit(CommitRequest(message=message, key=key))
+        session.commit(CommitRequest(message=message, key=key, meta=meta))
     except BaseException as error:
         session.discard()
         session.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -13,8 +14,10 @@ import httpx
 import pytest
 
 import tensorlake as tl
-from tensorlake_server import Settings
+from tensorlake_server import Settings, create_app
 from tensorlake_server.auth.tokens import create_token
+from tensorlake_server.lake.lake import Lake
+from tests.support.serving import listening
 from tests.unit.server.conftest import AppClient
 
 Connect = Callable[..., httpx.Client]
@@ -140,6 +143,81 @@ def test_a_view_of_a_dataset_that_was_created_again_is_its_new_one(
         ds.where("x > 1").save("big")
 
     assert column(client, BIG, "x") == [2]
+
+
+def copies_of(folder: str) -> list[list[int]]:
+    """The values of ``x`` in each copy."""
+    found: list[list[int]] = []
+    for name in tl.list(folder):
+        with tl.open(f"{folder}/{name}", read_only=True) as copy:
+            found.append(copy["x"][:].tolist())
+    return found
+
+
+def test_copies_of_a_server_that_ended_go_with_their_views(connected: Connect, lake: Path) -> None:
+    folder = str(lake.parent / "derived")
+    client = connected("read:pets#*", derived=folder)
+    column(client, BIG, "x")
+    column(client, "/v1/datasets/pets%23none", "x")
+    with tl.open(str(lake / "pets")) as ds:
+        ds.delete_tag("big")
+    later = Lake(Settings(url=str(lake), derived=folder))
+
+    assert sorted(copies_of(folder)) == [[], [9, 8, 7]]
+    later.remove_old_copies()
+
+    assert copies_of(folder) == [[]]
+
+
+def test_copies_with_forgotten_rows_go(connected: Connect, lake: Path) -> None:
+    folder = str(lake.parent / "derived")
+    column(connected("read:pets#*", derived=folder), BIG, "x")
+    with tl.open(str(lake / "pets")) as ds:
+        ds.forget("x = 8")
+
+    Lake(Settings(url=str(lake), derived=folder)).remove_old_copies()
+
+    assert copies_of(folder) == []
+
+
+def test_only_copies_are_removed_from_the_folder(connected: Connect, lake: Path) -> None:
+    folder = lake.parent / "derived"
+    column(connected("read:pets#*", derived=str(folder)), BIG, "x")
+    for name in ("mine", "0" * 64):  # a dataset of somebody, and a copy that is being made
+        tl.create(str(folder / name), {"x": "int64"}).close()
+
+    Lake(Settings(url=str(lake), derived=str(folder))).remove_old_copies()
+
+    assert sorted(copies_of(str(folder))) == [[], [], [9, 8, 7]]
+
+
+def test_copies_of_other_servers_count(connected: Connect, lake: Path) -> None:
+    folder = str(lake.parent / "derived")
+    column(connected("read:pets#*", derived=folder), BIG, "x")
+    (copy,) = tl.list(folder)
+    with tl.open(f"{folder}/{copy}") as made:
+        room = made.nbytes + 10
+    with tl.open(str(lake / "pets")) as ds:
+        ds.where("x < 3").save("small")
+    later = Lake(Settings(url=str(lake), derived=folder, derived_nbytes=room))
+    later.remove_old_copies()
+
+    with pytest.raises(tl.QueryLimitError, match="derived_nbytes"):
+        later.open("pets#small")
+
+
+def test_a_server_removes_copies_when_it_starts(connected: Connect, lake: Path) -> None:
+    folder = str(lake.parent / "derived")
+    column(connected("read:pets#*", derived=folder), BIG, "x")
+    with tl.open(str(lake / "pets")) as ds:
+        ds.delete_tag("big")
+
+    ends = time.monotonic() + 30
+    with listening(create_app(Settings(url=str(lake), derived=folder, token="t"))):
+        while tl.list(folder):
+            assert time.monotonic() < ends, "the copy is not removed"
+
+    assert copies_of(folder) == []
 
 
 def test_later_rows_are_not_in_a_view(connected: Connect, lake: Path) -> None:
