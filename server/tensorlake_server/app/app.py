@@ -76,8 +76,8 @@ NOTEBOOKS = " http://localhost:* http://127.0.0.1:*"  # what may frame the page 
 PAGE, ICON = "index.html", "favicon.svg"
 HASHED = "public, max-age=31536000, immutable"  # names of assets hold a hash of their content
 
-COPIES_PERIOD_S = 600.0
-"""How long the copy of a view that is gone may stay, where no request asks for it."""
+OLD_PERIOD_S = 600.0
+"""How long the copy of a view that is gone may stay, and an answer after its hour."""
 
 log = logging.getLogger("tensorlake.server")
 
@@ -173,7 +173,7 @@ def create_app(settings: Settings) -> FastAPI:
 async def _served(app: FastAPI) -> AsyncGenerator[None]:
     """Remove old copies of views, and have jobs, if there is a database, while it is served."""
     settings: Settings = app.state.settings
-    removal = asyncio.create_task(_remove_old_copies(app.state.lake))
+    removal = asyncio.create_task(_remove_old(app))
     try:
         if settings.flows is None:
             yield
@@ -191,14 +191,18 @@ async def _served(app: FastAPI) -> AsyncGenerator[None]:
         removal.cancel()
 
 
-async def _remove_old_copies(lake: Lake) -> None:
-    """Delete copies of saved views that are gone: at the start, and every few minutes."""
+async def _remove_old(app: FastAPI) -> None:
+    """Delete copies of views that are gone, and old answers: at the start, every few minutes."""
+    lake: Lake = app.state.lake
     while True:
         try:
             await to_thread.run_sync(lake.remove_old_copies, abandon_on_cancel=True)
         except TensorlakeError as error:
             log.warning("copies of saved views were not looked through: %s", error)
-        await asyncio.sleep(COPIES_PERIOD_S)
+        await asyncio.sleep(OLD_PERIOD_S)
+        jobs: ServedJobs | None = app.state.jobs
+        if jobs is not None:
+            await to_thread.run_sync(jobs.forget_old, abandon_on_cancel=True)
 
 
 @cache

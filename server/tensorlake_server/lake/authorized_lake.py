@@ -203,6 +203,15 @@ class AllowedLake:
         if not self._may_read(name):
             raise self._lake.not_found(name)
 
+    def check_there(self, name: str) -> None:
+        """Check that the principal may read a dataset, or saved view, and that it is there.
+
+        Raises:
+            DatasetNotFoundError: They may not, or it is not.
+        """
+        self.check_readable(name)
+        self._lake.check_there(name)
+
     def check_writable(
         self, name: str, branch: str | None = EVERY, *, action: Action = Action.WRITE
     ) -> None:

@@ -137,15 +137,8 @@ class Lake:
         Raises:
             DatasetNotFoundError: No dataset of the lake can have this name.
         """
-        dataset, view = self.split(name)
-        if view is not None:
-            try:
-                origin = self.open(dataset)
-                saved = self._derived.look_up(origin, view)
-            except (ViewNotFoundError, DatasetNotFoundError) as error:
-                self._derived.forget(name)
-                raise self.not_found(name) from error
-            return self._derived.url_of(name, origin, saved)
+        if self.split(name)[1] is not None:
+            return self._derived.url_of(name, *self._saved(name))
         parts = name.split("/")
         if self.is_one_dataset:
             if name != self._own_name:
@@ -155,6 +148,13 @@ class Lake:
         if not is_path or "\\" in name or not name.isprintable() or self._leads_out(name):
             raise self.not_found(name)
         return f"{self._url}/{name}"
+
+    def check_there(self, name: str) -> None:
+        """Check that a dataset, or a saved view, is there; else DatasetNotFoundError."""
+        if self.split(name)[1] is None:
+            self.open(name)
+        else:
+            self._saved(name)
 
     def remove_old_copies(self) -> None:
         """Delete copies of saved views that are gone; see `DerivedViews.remove_gone`."""
@@ -436,6 +436,16 @@ class Lake:
         return DatasetNotFoundError(
             f"no dataset {name!r} in this lake\nGET /v1/datasets lists them", dataset=name
         )
+
+    def _saved(self, name: str) -> tuple[Dataset, SavedView]:
+        dataset, view = self.split(name)
+        assert view is not None, "the name of a view"
+        try:
+            origin = self.open(dataset)
+            return origin, self._derived.look_up(origin, view)
+        except (ViewNotFoundError, DatasetNotFoundError) as error:
+            self._derived.forget(name)
+            raise self.not_found(name) from error
 
     def _options_of(self, name: str) -> Mapping[str, str] | None:
         return self._options if self.split(name)[1] is None else self._derived.options

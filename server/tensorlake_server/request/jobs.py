@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tensorlake.storage import name_of_part
 from tensorlake_server.auth.principal import Principal
 from tensorlake_server.auth.scopes import Scope
 from tensorlake_server.http.problems import Problem, problem_response
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from tensorlake.workloads import flows
     from tensorlake_server.settings.settings import Settings
 
-__all__ = ["JOB", "ServedJobs", "prefers_async", "read_answer"]
+__all__ = ["JOB", "ServedJobs", "dataset_asked", "prefers_async", "read_answer"]
 
 JOB = "tensorlake.job"
 """The key of a request's scope that has a job's principal: no client can set it."""
@@ -157,6 +158,10 @@ class ServedJobs:
             raise Problem(500, "job-failed", f"the job {job_id!r} failed\nsend the request again")
         return job
 
+    def forget_old(self) -> None:
+        """Delete answers that were kept for long enough. Blocks."""
+        self._jobs.forget_old()
+
     def forget(self, job: flows.Job) -> None:
         """Cancel a job, and forget its answer. Blocks."""
         self._jobs.forget(job.id)
@@ -217,6 +222,12 @@ class ServedJobs:
             got = {"status": 413, "headers": refused.raw_headers, "body": bytes(refused.body)}
         kept = _text(one for one in got["headers"] if one[0].lower() not in DROPPED_HEADERS)
         return msgspec.msgpack.encode(_Answer(got["status"], kept, got["body"]))
+
+
+def dataset_asked(request: bytes) -> str | None:
+    """Return the dataset that a job's request names; None if it names none."""
+    parts = msgspec.json.decode(request, type=_Asked).path.split("/")
+    return name_of_part(parts[3]) if parts[1:3] == ["v1", "datasets"] and parts[3:] else None
 
 
 def read_answer(answer: bytes) -> tuple[int, dict[str, str], bytes]:

@@ -15,9 +15,15 @@ from tensorlake_server.auth.scopes import EVERY, Action
 from tensorlake_server.http.problems import Problem
 from tensorlake_server.messages.flows import ApprovalRequest, FlowInfo, FlowList, FlowStep
 from tensorlake_server.messages.messages import JobInfo
-from tensorlake_server.request.context import caller_of, note_change, note_intent, settings_of
+from tensorlake_server.request.context import (
+    caller_of,
+    lake_of,
+    note_change,
+    note_intent,
+    settings_of,
+)
 from tensorlake_server.request.deadline import jobs_of
-from tensorlake_server.request.jobs import read_answer
+from tensorlake_server.request.jobs import dataset_asked, read_answer
 
 if TYPE_CHECKING:
     from tensorlake.workloads import flows
@@ -40,6 +46,10 @@ def read_job(request: Request, job: JobId) -> Response:
     """Return the answer of the request, or 202 while it is worked on."""
     found = jobs_of(request).find(job, caller_of(request))
     if found.answer is not None:
+        assert found.request is not None, "it is read with the answer"
+        dataset = dataset_asked(found.request)
+        if dataset is not None:  # its rows are hidden with it, or with the view
+            lake_of(request).check_there(dataset)
         status, headers, body = read_answer(found.answer)
         return Response(body, status, headers)
     info = JobInfo(id=found.id, status="running", started=found.started.isoformat())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -13,14 +13,15 @@ from typing import Any
 
 from tensorlake.errors import InvalidInputError, missing_extra, shown
 
-__all__ = ["QUEUE", "clients", "connect", "dbos", "launch", "stop_engine"]
+__all__ = ["QUEUE", "clients", "connect", "dbos", "launch", "migrate", "stop_engine"]
 
 DATABASE = "tensorlake-flows.sqlite"
 VARIABLE = "TENSORLAKE_FLOWS"
 APPLICATION = "tensorlake"
 QUEUE = "tensorlake-flows"
 POLL_S = 0.2
-_SCHEMES = ("sqlite:///", "postgresql://", "postgresql+psycopg://")
+SQLITE = "sqlite:///"
+_SCHEMES = (SQLITE, "postgresql://", "postgresql+psycopg://")
 
 _chosen: dict[str, str] = {}
 """The database that `connect` named, under "url"."""
@@ -50,7 +51,7 @@ def connect(database: str | os.PathLike[str] | None = None) -> str:
             actual=database,
         )
     if "://" not in text:
-        text = f"sqlite:///{Path(text).absolute()}"
+        text = f"{SQLITE}{Path(text).absolute()}"
     if not text.startswith(_SCHEMES):
         raise InvalidInputError(
             f"flows are kept in SQLite or PostgreSQL, not in {shown(text)}"
@@ -77,6 +78,21 @@ def dbos() -> Any:
         raise missing_extra("tensorlake flows", "flows") from error
 
 
+def migrate(url: str) -> None:
+    """Make a database's tables, and its file, if they are not there."""
+    _make_private(url)
+    dbos().DBOS.migrate(url)
+
+
+def _make_private(url: str) -> None:
+    """Make the file of a database, for its owner alone: it has requests, answers and arguments."""
+    if not url.startswith(SQLITE):
+        return
+    with suppress(OSError):  # it is there; or it cannot be made, which who opens it reports
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+        os.close(os.open(url.removeprefix(SQLITE).partition("?")[0], flags, 0o600))
+
+
 _launching = threading.Lock()
 _launched: list[str] = []
 """The database whose flows run in this process; DBOS has one per process."""
@@ -96,6 +112,7 @@ def launch(
         if _launched:
             return
         engine, url = dbos().DBOS, connect()
+        _make_private(url)
         engine(
             config={
                 "name": application,
@@ -124,7 +141,7 @@ def clients() -> Generator[Any]:
     """Give a client of the database, which is made if it is not there."""
     module, url = dbos(), connect()
     if url not in _migrated:
-        module.DBOS.migrate(url)
+        migrate(url)
         _migrated.add(url)
     client = module.DBOSClient(system_database_url=url, application_name=APPLICATION)
     try:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from tensorlake.workloads.flows.database import connect, dbos, launch, stop_engine
+from tensorlake.workloads.flows.database import connect, dbos, launch, migrate, stop_engine
 
 __all__ = ["Interrupted", "Job", "Jobs"]
 
@@ -41,12 +41,14 @@ class Job:
     Attributes:
         id: Its name, which is not to be guessed.
         started: When it was sent.
+        request: What was asked; None while it has no answer.
         answer: Its answer; None while it has none.
         has_failed: Whether it will never have one.
     """
 
     id: str
     started: dt.datetime
+    request: bytes | None
     answer: bytes | None
     has_failed: bool
 
@@ -71,7 +73,7 @@ class Jobs:
         kept_s: float,
     ) -> None:
         module, url = dbos(), self.url_of(database)
-        module.DBOS.migrate(url)
+        migrate(url)
         self._kept = dt.timedelta(seconds=kept_s)
         self._client = module.DBOSClient(system_database_url=url, application_name=APPLICATION)
         _workflow()
@@ -98,7 +100,7 @@ class Jobs:
     def enqueue(self, who: str, request: bytes) -> str:
         """Add a job, and return its id."""
         options = {"queue_name": QUEUE, "workflow_name": NAME, "authenticated_user": who}
-        self._forget_old()
+        self.forget_old()
         return str(self._client.enqueue(options, request).get_workflow_id())
 
     def unfinished(self, who: str) -> int:
@@ -115,7 +117,13 @@ class Jobs:
         status = found[0]
         started = dt.datetime.fromtimestamp((status.created_at or 0) / 1000, dt.UTC)
         has_failed = status.status in ENDED and status.status != "SUCCESS"
-        return Job(id_, started, status.output, has_failed)
+        request = None
+        if status.output is not None:  # only now: clients ask often, and requests may be long
+            found = self._client.list_workflows(workflow_ids=[id_], user=who)
+            if not found or found[0].input is None:
+                return None
+            request = found[0].input["args"][0]
+        return Job(id_, started, request, status.output, has_failed)
 
     def forget(self, id_: str) -> None:
         """Cancel a job, wherever it runs, and delete its answer."""
@@ -123,21 +131,21 @@ class Jobs:
         if self._status(id_) != "CANCELLED":  # it had ended
             self._client.delete_workflow(id_)
 
-    def _is_cancelled(self, id_: str) -> bool:
-        return self._status(id_) in (None, "CANCELLED")
-
-    def _status(self, id_: str) -> str | None:
-        found = self._client.list_workflows(workflow_ids=[id_], load_input=False, load_output=False)
-        return found[0].status if found else None
-
-    def _forget_old(self) -> None:
-        """Delete answers that nobody fetched in time, and jobs that were cancelled."""
+    def forget_old(self) -> None:
+        """Delete answers that no client fetched in time, and jobs that were cancelled."""
         before = (dt.datetime.now(dt.UTC) - self._kept).isoformat()
         old = self._client.list_workflows(
             status=list(ENDED), completed_before=before, load_input=False, load_output=False
         )
         if old:
             self._client.delete_workflows([one.workflow_id for one in old])
+
+    def _is_cancelled(self, id_: str) -> bool:
+        return self._status(id_) in (None, "CANCELLED")
+
+    def _status(self, id_: str) -> str | None:
+        found = self._client.list_workflows(workflow_ids=[id_], load_input=False, load_output=False)
+        return found[0].status if found else None
 
 
 _answering: list[Callable[[str, bytes], bytes]] = []

@@ -11,6 +11,7 @@ from tensorlake.errors import InvalidInputError, InvalidStateError, NotFoundErro
 from tensorlake.quantities import checked_integer
 from tensorlake.workloads.flows.database import QUEUE, clients
 from tensorlake.workloads.flows.definition import WAITS_FOR, Flow
+from tensorlake.workloads.flows.jobs import NAME as JOB
 
 __all__ = [
     "FlowRun",
@@ -184,7 +185,7 @@ def approve(id: str, *, decision: bool = True) -> FlowRun:  # noqa: A002 - likew
 
 def _run(client: Any, id_: str) -> FlowRun:
     found = client.list_workflows(workflow_ids=[id_]) if isinstance(id_, str) else []
-    if not found:
+    if not found or found[0].name == JOB:  # a job is its client's alone
         raise NotFoundError(f"there is no flow {shown(id_)}\nflows.list() has those that there are")
     steps = [
         StepRun(one["function_name"], one["output"], _error(one["error"]))

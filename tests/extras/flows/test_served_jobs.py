@@ -29,7 +29,13 @@ pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore")]  # of th
 ASYNC = {"Prefer": "respond-async"}
 ROWS = 200_000
 ENDLESS = "SELECT COUNT(*) FROM this AS a JOIN this AS b ON a.x < b.x"
-SCOPES = {"ana": ["read"], "ben": ["read"], "maintainer": ["write"], "clinic": ["write:pets"]}
+SCOPES = {
+    "ana": ["read"],
+    "ben": ["read"],
+    "maintainer": ["write"],
+    "clinic": ["write:pets"],
+    "partner": ["read:pets#*"],
+}
 
 
 @dataclass
@@ -101,6 +107,48 @@ def test_a_job_has_the_answer_of_its_request_and_is_of_its_token(lake: Lake) -> 
             assert ben.get(location).status_code == ben.delete(location).status_code == 404
         assert ana.delete(location).status_code == 204
         assert ana.get(location).status_code == 404
+
+
+def test_a_job_is_hidden_with_what_it_read(lake: Lake) -> None:
+    with tl.open(str(lake.root / "lake/pets")) as ds:
+        ds.query("SELECT x WHERE x < 5").save("five")
+    with lake.serving() as (_, address), lake.client(address, "partner") as partner:
+        body = {"tql": "SELECT x LIMIT 2"}
+        job = partner.post("/v1/datasets/pets%23five/query", json=body, headers=ASYNC)
+        location = job.headers["Location"]
+        assert answer_of(partner, location).status_code == 200
+
+        with tl.open(str(lake.root / "lake/pets")) as ds:
+            ds.delete_tag("five")
+
+        hidden = partner.get(location)
+        assert (hidden.status_code, hidden.json()["code"]) == (404, "dataset-not-found")
+        with lake.client(address) as ana:
+            of_dataset = ask(ana, "WHERE x > 10", **ASYNC).headers["Location"]
+            assert answer_of(ana, of_dataset).status_code == 200
+            tl.delete(str(lake.root / "lake/pets"), confirm=str(lake.root / "lake/pets"))
+            assert ana.get(of_dataset).status_code == 404
+
+
+def test_a_job_is_no_flow_of_others_and_the_database_is_its_owners(lake: Lake) -> None:
+    with lake.serving() as (_, address), lake.client(address) as ana:
+        job = ask(ana, "WHERE x > 10", **ASYNC).headers["Location"].rpartition("/")[2]
+        answer_of(ana, f"/v1/jobs/{job}")
+        with lake.client(address, "maintainer") as maintainer:
+            reached = [
+                maintainer.get(f"/v1/flows/{job}"),
+                maintainer.post(f"/v1/flows/{job}/cancel"),
+                maintainer.post(f"/v1/flows/{job}/retry"),
+                maintainer.post(f"/v1/flows/{job}/approve", json={"decision": True}),
+            ]
+            unknown = maintainer.get("/v1/flows/nothing")
+            listed = maintainer.get("/v1/flows?flow=tensorlake.job").json()["flows"]
+        modes = {path.name: path.stat().st_mode & 0o777 for path in lake.root.glob("jobs.sqlite*")}
+
+    assert [one.status_code for one in reached] == [404] * 4
+    assert reached[0].json()["code"] == unknown.json()["code"]
+    assert listed == []
+    assert set(modes.values()) == {0o600}
 
 
 def test_a_job_that_is_cancelled_ends_and_each_token_has_so_many(lake: Lake) -> None:
