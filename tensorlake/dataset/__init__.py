@@ -7,6 +7,7 @@ from tensorlake.dataset.core.connect import (
     delete,
     exists,
     has_remains,
+    left_by_deletion,
     list_datasets,
     walk_lake,
 )
@@ -199,6 +200,7 @@ __all__ = [
     "is_float",
     "label_issues_of",
     "leads_outside",
+    "left_by_deletion",
     "list_datasets",
     "list_disputed",
     "lists_of",

@@ -125,6 +125,7 @@ from tensorlake.format.spec.canonical_json import (
 )
 from tensorlake.format.spec.descriptor import DEFAULT_GRACE_S, MIN_GRACE_S, Descriptor
 from tensorlake.format.spec.integrity import checksum_of
+from tensorlake.format.spec.objects import is_own_path
 from tensorlake.format.spec.spec import (
     BRANCHES,
     COPYING,
@@ -300,6 +301,7 @@ __all__ = [
     "header_rows",
     "header_units",
     "is_one_tree",
+    "is_own_path",
     "is_raw",
     "is_txid",
     "likeness",

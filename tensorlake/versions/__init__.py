@@ -60,6 +60,7 @@ from tensorlake.versions.reachability import (
 )
 from tensorlake.versions.refs.create import create_dataset, read_descriptor, what_remains
 from tensorlake.versions.refs.delete_branch import end_branch
+from tensorlake.versions.refs.foreign_objects import foreign_objects, refuse_occupied
 from tensorlake.versions.refs.forgotten import CLEANED, forgotten_before
 from tensorlake.versions.refs.pins import Pin, pinned
 from tensorlake.versions.refs.refs import (
@@ -198,6 +199,7 @@ __all__ = [
     "extended",
     "fence_of",
     "find_conflicts",
+    "foreign_objects",
     "forgotten_before",
     "fork_dataset",
     "fresh_rows",
@@ -231,6 +233,7 @@ __all__ = [
     "readable_views",
     "recluster",
     "refuse_forgotten",
+    "refuse_occupied",
     "repair_dataset",
     "resolve",
     "restore_version",

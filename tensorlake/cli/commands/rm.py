@@ -9,9 +9,12 @@ import tensorlake as tl
 from tensorlake.cli.exits import FAILED, wrong_usage
 from tensorlake.cli.options import DryRun, Url, Yes
 from tensorlake.cli.terms import Terms
-from tensorlake.quantities import human_nbytes
+from tensorlake.quantities import human_nbytes, plural
 
 __all__ = ["rm"]
+
+SHOWN = 8
+"""Other files and folders that are named."""
 
 
 def rm(
@@ -29,12 +32,14 @@ def rm(
 ) -> None:
     """Permanently delete a dataset with all versions, branches and tags.
 
+    Other files at its place, and datasets in folders of it, are left.
+
     Example: tensorlake rm pets.tl --dry-run
     """
     wanted = url.rstrip("/").rpartition("/")[2]
     try:
         with terms.open(url) as ds:  # only datasets are deleted
-            rows, branches = f"{len(ds):,} rows", f"{len(ds.branches)} branches"
+            rows, branches = plural(len(ds), "row"), plural(len(ds.branches), "branch")
             what = f"{url}: {rows}, {branches}, {human_nbytes(ds.nbytes)}"
     except tl.DatasetNotFoundError:
         from tensorlake.dataset import has_remains  # lazy: --help does not need it
@@ -43,7 +48,10 @@ def rm(
             raise
         what = f"{url}: not a dataset, but an interrupted copy or deletion"
     if dry_run:
+        from tensorlake.dataset import left_by_deletion  # lazy: --help does not need it
+
         print(f"would delete {what}, and its older versions")
+        _print_left("would leave", left_by_deletion(url, storage_options=terms.options_for(url)))
         return
     if not yes and name is None:
         if not sys.stdin.isatty():
@@ -56,6 +64,13 @@ def rm(
     if not yes and name != wanted:
         print(f"{name!r} is not {wanted!r}: nothing was deleted", file=sys.stderr)
         raise typer.Exit(FAILED)
-    tl.delete(url, confirm=url, storage_options=terms.options_for(url))
+    left = tl.delete(url, confirm=url, storage_options=terms.options_for(url))
     if not terms.quiet:
         print(f"deleted {what}")
+        _print_left("left", left)
+
+
+def _print_left(verb: str, left: list[str]) -> None:
+    if left:
+        more = f" and {len(left) - SHOWN:,} more" if len(left) > SHOWN else ""
+        print(f"{verb} what is not the dataset's: {', '.join(left[:SHOWN])}{more}")

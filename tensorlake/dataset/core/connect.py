@@ -31,6 +31,7 @@ from tensorlake.format import (
     Schema,
     entry_path,
     head_path,
+    is_own_path,
 )
 from tensorlake.quantities import Duration, duration_of
 from tensorlake.storage import (
@@ -47,8 +48,10 @@ from tensorlake.versions import (
     BranchLog,
     Resolved,
     create_dataset,
+    foreign_objects,
     read_descriptor,
     refuse_forgotten,
+    refuse_occupied,
     resolve,
     what_remains,
 )
@@ -61,6 +64,7 @@ __all__ = [
     "delete",
     "exists",
     "has_remains",
+    "left_by_deletion",
     "list_datasets",
     "reconnect",
     "walk_lake",
@@ -95,6 +99,7 @@ def connect_new(
         types = {spec.name: spec.type.to_json() for spec in declared.tensors}
         runtime.run(store.make_dataset(types, grace=_grace_text(grace, grace_s), exist_ok=exist_ok))
         return _open(store, _resolve(store, None, options), options=options)
+    runtime.run(refuse_occupied(store, options["storage_options"] or None))
     created = runtime.run(
         create_dataset(store, declared.to_json(), grace_s=grace_s, exist_ok=exist_ok)
     )
@@ -192,16 +197,22 @@ def delete(
     confirm: str | PathLike[str],
     storage_options: Mapping[str, Any] | None = None,
     token: str | None = None,
-) -> None:
-    """Remove a dataset and everything in it, permanently.
+) -> list[str]:
+    """Remove a dataset with all versions, permanently.
 
-    The parts left by an interrupted copy or deletion are removed in the same way.
+    Only objects that the format defines are removed: other files at its place, and datasets in
+    folders of it, are left. The parts left by an interrupted copy or deletion are
+    removed in the same way.
 
     Args:
         url: Where it is.
         confirm: The same URL again.
         storage_options: Credentials and endpoint, by fsspec's key names.
         token: For a server.
+
+    Returns:
+        The paths that were left, sorted; a folder without objects of the dataset is one item
+        (``"photos/"``). A server does not report it: ``[]``.
 
     Raises:
         InvalidInputError: ``confirm`` is another text; nothing was removed.
@@ -210,6 +221,7 @@ def delete(
         >>> import tensorlake as tl
         >>> tl.create("memory://doc-delete-dataset", {"x": "int64"}).close()
         >>> tl.delete("memory://doc-delete-dataset", confirm="memory://doc-delete-dataset")
+        []
         >>> tl.exists("memory://doc-delete-dataset")
         False
     """
@@ -227,9 +239,10 @@ def delete(
         raise _not_found(store, options)
     if isinstance(store, LakeStore):
         runtime.run(store.remove_dataset())
-        return
+        return []
     Background.join_all(store.url)
     runtime.run(_delete(store))
+    return runtime.run(foreign_objects(store))
 
 
 def has_remains(
@@ -238,6 +251,14 @@ def has_remains(
     """Return whether ``delete`` would find objects at a URL that is not a dataset."""
     store = _open_store(url, _options(storage_options, "fsync", None))
     return runtime.run(what_remains(store)) is not None
+
+
+def left_by_deletion(
+    url: str | PathLike[str], *, storage_options: Mapping[str, Any] | None = None
+) -> list[str]:
+    """Return what ``delete`` would leave at a URL, as it returns it."""
+    store = _open_store(url, _options(storage_options, "fsync", None))
+    return [] if isinstance(store, LakeStore) else runtime.run(foreign_objects(store))
 
 
 def reconnect(place: Place) -> Session:
@@ -447,13 +468,15 @@ async def _walk(store: Store, prefix: str = "", *, depth: int = LIST_DEPTH) -> l
 
 
 async def _delete(store: Store) -> None:
+    # Only what the format defines: a user's files may lie beside it, and other datasets below.
     # The descriptor first: an interrupted deletion leaves no dataset that seems intact, or that a
     # repair could restore. The objects that mark the remains are last: delete() continues there,
     # and create() is refused.
-    for path in [meta.path async for meta in store.list(DESCRIPTORS)]:
+    for path in [m.path async for m in store.list(DESCRIPTORS) if is_own_path(m.path)]:
         await store.delete(path)
     await store.delete(DESCRIPTOR)
-    paths = [meta.path async for meta in store.list("") if meta.path not in LAST_DELETED]
+    own = [meta.path async for meta in store.list("") if is_own_path(meta.path)]
+    paths = [path for path in own if path not in LAST_DELETED]
     await runtime.gather_bounded([lambda p=path: store.delete(p) for path in paths], limit=32)
     for path in LAST_DELETED:
         await store.delete(path)

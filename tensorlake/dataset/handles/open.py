@@ -51,7 +51,8 @@ def create(
         durability: ``"none"`` leaves out the fsyncs of a local folder.
 
     Raises:
-        InvalidInputError: There is already a dataset at this URL.
+        InvalidInputError: There is already a dataset at this URL, or there are other files, or it
+            is inside a dataset; nothing was written.
         SchemaError: A name or type is invalid.
 
     Example:
@@ -164,7 +165,8 @@ def fork(
 
     Raises:
         DatasetNotFoundError: There is no base.
-        InvalidInputError: There is a dataset at the URL, or the base's URL has credentials.
+        InvalidInputError: There is a dataset at the URL, or there are other files, or it is
+            inside a dataset; or the base's URL has credentials.
         UnsupportedStoreError: The URL is that of a server.
 
     Example:

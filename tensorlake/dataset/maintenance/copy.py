@@ -12,7 +12,7 @@ from tensorlake.dataset.core.progress import Progress
 from tensorlake.errors import InvalidInputError, SnapshotExpiredError, shown
 from tensorlake.quantities import check_flags, checked_integer, human_nbytes, plural
 from tensorlake.storage import open_store, place_text, runtime
-from tensorlake.versions import PACKS_AT_ONCE, copy_dataset
+from tensorlake.versions import PACKS_AT_ONCE, copy_dataset, refuse_occupied
 
 __all__ = ["CopyReport", "copy"]
 
@@ -98,7 +98,8 @@ def copy(
 
     Raises:
         DatasetNotFoundError: There is none at ``src``.
-        InvalidInputError: ``dst`` has another dataset, or a diverged one; or the number of workers
+        InvalidInputError: ``dst`` has another dataset, a diverged one, or other files, or is
+            inside a dataset; or the number of workers
             is invalid.
         SnapshotExpiredError: ``version`` has expired, for example because its branch has ended.
         CorruptionError: A pack of the source is damaged; run ``check`` on it.
@@ -129,6 +130,7 @@ def copy(
     options = storage_options if src_storage_options is None else src_storage_options
     source = open_store(src, storage_options=options)
     target = open_store(dst, storage_options=storage_options, durability=durability)
+    runtime.run(refuse_occupied(target, storage_options))
     described: Progress | None = None
     seen = 0
 

@@ -19,7 +19,7 @@ from tensorlake.errors import (
 )
 from tensorlake.quantities import human_nbytes, plural
 from tensorlake.storage import LinkStore, is_lake_url, open_store, place_text, runtime
-from tensorlake.versions import absorb_bases, fork_dataset, sizes_of, warn_untagged
+from tensorlake.versions import absorb_bases, fork_dataset, refuse_occupied, sizes_of, warn_untagged
 
 __all__ = ["absorb", "make_fork", "own_nbytes"]
 
@@ -49,6 +49,7 @@ def make_fork(
             "\nname a place beside it",
             argument="url",
         )
+    runtime.run(refuse_occupied(store, storage_options))
     made = runtime.run(fork_dataset(links.dataset(place), place, store, version))
     if made.tag is None:
         warn_untagged(made.entry.bases[0], store.url)

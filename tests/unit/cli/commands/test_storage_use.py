@@ -82,6 +82,16 @@ def test_rm_only_looks_in_a_dry_run(run, pets):
     assert tl.exists(pets)
 
 
+def test_rm_leaves_and_names_other_files(run, pets):
+    for name in ("NOTES.txt", "cats/1.jpg"):
+        runtime.run(open_store(pets).put(name, b"mine"))
+    kept = "what is not the dataset's: NOTES.txt, cats/"
+
+    assert run("rm", pets, "--dry-run").lines[1] == f"would leave {kept}"
+    assert run("rm", pets, "--name", "pets").lines[1] == f"left {kept}"
+    assert runtime.run(open_store(pets).get("cats/1.jpg")) == b"mine"
+
+
 def test_rm_removes_the_dataset_when_it_is_named(run, pets):
     assert run("rm", pets, "--name", "pets").out.startswith(f"deleted {pets}: 3 rows")
     assert not tl.exists(pets)
