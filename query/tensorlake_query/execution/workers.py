@@ -10,6 +10,7 @@ and receives Ctrl-C. Where the run ends, it ends there and then; the thread's re
 it stops at its next charge of memory, or at the end of the call that it is in.
 """
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -19,7 +20,6 @@ from typing import TypeVar
 
 from tensorlake_query.values.bound import Apply, Bound, CorpusRef, QueryRef, walk_bound
 from tensorlake_query.values.memory import Account, TooMuchMemoryError
-from tensorlake_query.values.threads import thread_count
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -28,6 +28,7 @@ Made = TypeVar("Made")
 THREADED_COST = 4.0
 WATCHED_ROWS = 50_000  # of fewer, work is over in some 10 ms
 POLL_S = 0.02
+MAX_THREADS = 8  # of one query: a server answers several at once
 
 
 class Workers:
@@ -138,3 +139,10 @@ def watched(work: Callable[[], Made], check: Callable[[], None], account: Accoun
     if failed:
         raise failed.pop()
     return made.pop()
+
+
+def thread_count() -> int:
+    """Return how many threads a run may use."""
+    known = getattr(os, "sched_getaffinity", None)  # not on every system
+    cores = len(known(0)) if known else os.cpu_count() or 1
+    return min(cores, MAX_THREADS)

@@ -4,28 +4,26 @@ NULL is a group of its own, and so is NaN. Without keys there is one group, also
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 from msgspec import Struct
 
+from tensorlake_query.values.hash_table import Numbered, WordArray, numbered_words
 from tensorlake_query.values.memory import charge, working
 from tensorlake_query.values.source import AnyArray, IntArray, UniformBatch
 from tensorlake_query.values.texts import (
     WORD_NBYTES,
     Texts,
-    WordArray,
     encoded_texts,
     texts_of,
-    words_of,
+    words_in,
 )
-from tensorlake_query.values.threads import BLOCK_ROWS, RowThreads
 from tensorlake_query.values.vectors import (
     Vector,
     as_ragged,
     counts_of,
     length_of,
-    running_counts,
     take,
 )
 
@@ -36,13 +34,9 @@ SORTED_NBYTES = 40
 TEXT_KEY_NBYTES = 120  # a place in a list and in a dict
 ARRAY_KEY_NBYTES = 320  # beside what is in it: a tuple of its shape and its bytes
 MANY_TEXTS = 4096  # long ones: from so many on pyarrow numbers them, which takes 0.1 s to import
-NUMBERED_NBYTES = 64  # of a row: a word, two to four places of a table, the rows found there
-MULTIPLIER = 0x9E3779B97F4A7C15  # 2⁶⁴ ÷ the golden ratio, as in Knuth's hashing
-STEP = 0x2545F4914F6CDD1D  # half of what is added for the next table, so that it stays odd
-HALF = np.uint64(32)
-ROUNDS = 16  # a round leaves a fifth of distinct values at most; what is left was made to collide
-LONG = 3  # of texts by how many words of eight bytes they have: compared as they are
-KIND_OF_COUNT = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2, LONG], np.uint8)
+NUMBERED_NBYTES = 64  # of a row: its number, four places of a table, the value's words and row
+LONG = 3  # of texts by their length, at most 15, 31 or 63 bytes: compared as they are
+KIND_BITS, KIND_OF_LENGTH = 4, np.array([0, 1, 2, 2, LONG], np.uint8)
 COUNTED_ROWS = 1 << 20
 DENSE_MIN = 1 << 12  # so many numbers may be left unused where there are fewer rows
 
@@ -68,14 +62,6 @@ class Groups(Struct, frozen=True):
         return tuple(take(key, self.first) for key in self.keys_of_row)
 
 
-class Numbered(NamedTuple):
-    """Numbers of values: of each row one below `above`, and the first row of each if known."""
-
-    of_row: IntArray
-    above: int
-    first: IntArray | None = None
-
-
 def group_rows(keys: Sequence[Vector], num_rows: int) -> Groups:
     """Group rows by equal keys."""
     if not keys:
@@ -88,10 +74,13 @@ def group_rows(keys: Sequence[Vector], num_rows: int) -> Groups:
     if not count or (first.min() >= 0 and (first[1:] > first[:-1]).all()):  # as they appear
         return Groups(codes, first, count, tuple(keys))
     taken = np.flatnonzero(first >= 0)
-    by_appearance = taken[np.argsort(first[taken], kind="stable")]
+    is_first = np.zeros(num_rows, np.bool_)
+    is_first[first[taken]] = True
+    firsts = np.flatnonzero(is_first)
+    number_of_row = np.empty(num_rows, np.int64)  # of first rows; so nothing is sorted
+    number_of_row[firsts] = np.arange(len(firsts))
     number_of = np.empty(count, np.int64)
-    number_of[by_appearance] = np.arange(len(taken))
-    firsts = first[by_appearance]
+    number_of[taken] = number_of_row[first[taken]]
     return Groups(number_of[codes], firsts, len(firsts), tuple(keys))
 
 
@@ -184,11 +173,10 @@ def sizes_of(codes: IntArray, count: int) -> IntArray:
 
 
 def numbered_numbers(values: AnyArray) -> Numbered:
-    """Number the distinct numbers as they appear; −0.0 is 0.0, and every NaN the same."""
-    words: WordArray = np.empty(len(values), np.uint64)
+    """Number the distinct numbers, in any order; −0.0 is 0.0, and every NaN the same."""
     bits = np.dtype(f"u{values.itemsize}")
 
-    def fill(block: slice) -> None:
+    def words(block: slice) -> list[WordArray]:
         some = np.ascontiguousarray(values[block])
         if values.dtype.kind == "f":
             with np.errstate(invalid="ignore"):  # a signalling NaN
@@ -196,107 +184,41 @@ def numbered_numbers(values: AnyArray) -> Numbered:
             is_nan = np.isnan(some)
             if is_nan.any():
                 some[is_nan] = np.nan
-        words[block] = some.view(bits)
+        return [some.view(bits).astype(np.uint64, copy=False)]
 
-    with RowThreads(len(values)) as threads:
-        threads.each(fill, len(values))
-        return _by_first(first_equal([words], threads), threads)
+    return numbered_words(words, 1, len(values))
 
 
 def numbered_texts(texts: Texts) -> Numbered:
-    """Number the distinct texts as they appear.
+    """Number the distinct texts, in any order.
 
     Short texts are compared as words of eight bytes, those of about as many words together; long
     ones as they are.
     """
-    counts = texts.lengths
-    counts += WORD_NBYTES - 1
-    counts //= WORD_NBYTES
-    kinds = KIND_OF_COUNT.take(counts, mode="clip")
-    with RowThreads(len(texts)) as threads:
-        first = np.empty(len(texts), np.int64)
-        for kind in range(LONG + 1):
-            rows = np.flatnonzero(kinds == kind)
-            if not len(rows):
-                continue
-            some = texts if len(rows) == len(texts) else texts.take(rows)
-            if kind < LONG:
-                count = max(int(counts[rows].max()), 1)
-                with working(len(some) * (count + 1) * WORD_NBYTES):
-                    found = first_equal(words_of(some, count, threads), threads)
-            else:
-                found = _first_of_long(some)
-            first[rows] = rows.take(found)
-        return _by_first(first, threads)
-
-
-def first_equal(words: Sequence[WordArray], threads: RowThreads, depth: int = 0) -> IntArray:
-    """Return, for each row, the first row that has equal words.
-
-    Each row is written to the place of its hash in a table, from the last row to the first, so that
-    the first of each place stays there. Rows that are equal to it have found theirs. The others,
-    which are all rows of some values, go on to another table, by another hash.
-    """
-    if depth == ROUNDS:
-        return _first_in_order(words)
-    num_rows = len(words[0])
-    bits = max(num_rows - 1, 1).bit_length() + 1
-    table = np.empty(1 << bits, np.int64)
-    found = np.empty(num_rows, np.int64)  # at first the places
-    is_other = np.empty(num_rows, np.bool_)
-
-    def place(block: slice) -> None:
-        hashes = _hashed([word[block] for word in words], depth)
-        hashes >>= np.uint64(64 - bits)
-        found[block] = hashes.view(np.int64)
-
-    def look_up(block: slice) -> None:
-        rows = found[block] = table.take(found[block])
-        other = words[0].take(rows) != words[0][block]
-        for word in words[1:]:
-            other |= word.take(rows) != word[block]
-        is_other[block] = other
-
-    threads.each(place, num_rows)
-    for stop in range(num_rows, 0, -BLOCK_ROWS):
-        start = max(stop - BLOCK_ROWS, 0)
-        table[found[start:stop][::-1]] = np.arange(stop - 1, start - 1, -1)  # the last one stays
-    threads.each(look_up, num_rows)
-    others = np.flatnonzero(is_other)
-    if len(others):
-        rest = [word.take(others) for word in words]
-        found[others] = others.take(first_equal(rest, threads, depth + 1))
-    return found
-
-
-def _hashed(words: Sequence[WordArray], depth: int) -> WordArray:
-    multiplier = np.uint64((MULTIPLIER + 2 * depth * STEP) % (1 << 64))
-    hashes = words[0] * multiplier
-    for word in words[1:]:
-        hashes ^= hashes >> HALF
-        hashes ^= word
-        hashes *= multiplier
-    hashes ^= hashes >> HALF
-    hashes *= multiplier
-    return hashes
-
-
-def _first_in_order(words: Sequence[WordArray]) -> IntArray:
-    """Return, for each row, the first row that has equal words, by sorting them."""
-    order = np.lexsort(words)
-    is_new = np.ones(len(order), np.bool_)
-    is_new[1:] = False
-    for word in words:
-        is_new[1:] |= word[order[1:]] != word[order[:-1]]
-    first = np.empty(len(order), np.int64)
-    first[order] = order[is_new][running_counts(is_new) - 1]
-    return first
-
-
-def _first_of_long(texts: Texts) -> IntArray:
-    is_many = len(texts) >= MANY_TEXTS
-    numbers, count = encoded_texts(texts) if is_many else _numbered(texts.tolist())[:2]
-    return _first_of(numbers, count)[numbers]
+    lengths = texts.lengths
+    kinds = KIND_OF_LENGTH.take(lengths >> KIND_BITS, mode="clip")
+    of_row = np.empty(len(texts), np.int64)
+    above, firsts = 0, [of_row[:0]]
+    for kind in range(LONG + 1):
+        rows = np.flatnonzero(kinds == kind)
+        if not len(rows):
+            continue
+        some = texts if len(rows) == len(texts) else texts.take(rows)
+        if kind < LONG:
+            count = int(some.lengths.max()) // WORD_NBYTES + 1
+            with working(len(some) * count * WORD_NBYTES):
+                numbers, distinct, first = numbered_words(words_in(some, count), count, len(some))
+        else:
+            is_many = len(some) >= MANY_TEXTS
+            numbers, distinct, first = (
+                Numbered(*encoded_texts(some)) if is_many else _numbered(some.tolist())
+            )
+        if len(rows) == len(texts):
+            return Numbered(numbers, distinct, first)
+        of_row[rows] = numbers + above
+        above += distinct
+        firsts.append(rows.take(_first_of(numbers, distinct) if first is None else first))
+    return Numbered(of_row, above, np.concatenate(firsts))
 
 
 def _first_of(codes: IntArray, count: int) -> IntArray:
@@ -304,24 +226,6 @@ def _first_of(codes: IntArray, count: int) -> IntArray:
     first = np.full(count, -1)
     first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)  # the last one written stays: the first
     return first
-
-
-def _by_first(first: IntArray, threads: RowThreads) -> Numbered:
-    """Number rows by the first row of their value, as these appear."""
-    is_first = np.empty(len(first), np.bool_)
-    numbers = np.empty(len(first), np.int64)
-
-    def compare(block: slice) -> None:
-        is_first[block] = first[block] == np.arange(block.start, block.stop)
-
-    def look_up(block: slice) -> None:
-        first[block] = numbers.take(first[block])
-
-    threads.each(compare, len(first))
-    rows = np.flatnonzero(is_first)
-    numbers[rows] = np.arange(len(rows))
-    threads.each(look_up, len(first))
-    return Numbered(first, len(rows), rows)
 
 
 def _span(values: AnyArray) -> int:

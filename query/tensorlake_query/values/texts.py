@@ -15,18 +15,18 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import numpy.typing as npt
 
+from tensorlake_query.values.hash_table import WordArray
 from tensorlake_query.values.memory import charge
 from tensorlake_query.values.source import AnyArray, BoolArray, IntArray
-from tensorlake_query.values.threads import RowThreads
 
 ByteArray = npt.NDArray[np.uint8]
-WordArray = npt.NDArray[np.uint64]
 
 OBJECT_NBYTES = 64  # of a Python string and the reference to it, beside its characters
 MANY_TAKEN = 4096  # of fewer, slices of NumPy cost less than importing pyarrow, which takes 0.1 s
 REPEATED_NBYTES = 1 << 20  # that may be copied of texts that repeat, beside all of them once
 REPEATED_ROWS = 1 << 16  # repeated at once
 WORD_BITS, WORD_NBYTES = 3, 8
+LENGTH_SHIFT = 56
 
 
 class Texts:
@@ -200,37 +200,39 @@ def encoded_texts(texts: Texts) -> tuple[IntArray, int]:
     return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
 
 
-def words_of(texts: Texts, count: int, threads: RowThreads) -> list[WordArray]:
-    """Return texts as words of eight bytes and their lengths, equal for equal texts only.
+def words_in(texts: Texts, count: int) -> Callable[[slice], list[WordArray]]:
+    """Return what makes a block of texts words of eight bytes, equal for equal texts only.
 
-    Word `i` begins at byte 8 · i, or 8 bytes before the end, so words may overlap. A text that is
-    shorter than a word is its bytes and zeros.
+    Word `i` begins at byte 8 · i, or 8 bytes before the end, so words may overlap. The last is the
+    last seven bytes and, in the highest byte, the length. A text that is shorter than a word is its
+    bytes and zeros.
 
     Args:
-        texts: of at most eight bytes for each word.
+        texts: of less than eight bytes for each word, and fewer than 256.
         count: how many words they have.
-        threads: what is done by several.
     """
     content, offsets = texts.content, texts.offsets
     if int(np.searchsorted(offsets[1:], WORD_NBYTES)):  # a text ends too early for a word before it
         content = np.concatenate([np.zeros(WORD_NBYTES, np.uint8), content[: int(offsets[-1])]])
         offsets = offsets + WORD_NBYTES
     at: WordArray = np.ndarray((len(content) - WORD_NBYTES + 1,), "<u8", content, 0, (1,))
-    words: list[WordArray] = [np.empty(len(texts), np.uint64) for _ in range(count + 1)]
 
-    def fill(block: slice) -> None:
-        stop = offsets[block.start + 1 : block.stop + 1]
-        length = stop - offsets[block]
-        last = stop - WORD_NBYTES
-        missing = WORD_NBYTES - length
-        is_short = bool(missing.max() > 0)
-        shift = (np.maximum(missing, 0) << WORD_BITS).astype(np.uint64)
-        for number, word in enumerate(words[:count]):
-            some = at[np.minimum(offsets[block] + number * WORD_NBYTES, last)]
-            word[block] = some >> shift if is_short else some
-        words[count][block] = length
+    def words(block: slice) -> list[WordArray]:
+        start, stop = offsets[block], offsets[block.start + 1 : block.stop + 1]
+        length, last = stop - start, stop - WORD_NBYTES
+        made = [at[np.minimum(start + i * WORD_NBYTES, last)] for i in range(count - 1)]
+        tail = at[last]
+        short = np.flatnonzero(length < WORD_NBYTES)
+        shift = (WORD_NBYTES - length.take(short)) << WORD_BITS
+        whole = tail.take(short) >> shift.view(np.uint64)
+        for word in made:
+            word[short] = whole
+        tail >>= np.uint64(8)
+        tail[short] = whole
+        length <<= LENGTH_SHIFT
+        tail |= length.view(np.uint64)
+        return [*made, tail]
 
-    threads.each(fill, len(texts))
     return words
 
 

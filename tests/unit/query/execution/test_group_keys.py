@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tensorlake_query.values.group_keys import codes_of, group_rows, num_distinct
+from tensorlake_query.values.hash_table import BLOCK_ROWS
 from tensorlake_query.values.source import UniformBatch
-from tensorlake_query.values.threads import SHARED_ROWS
 
 NANS = np.array([0x7FF8000000000000, 0xFFF8000000000001, 0x7FF0000000000001], np.uint64)
 
@@ -74,7 +74,7 @@ def test_groups_are_numbered_as_they_appear(count):
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
 @pytest.mark.parametrize("repeats", [0, 500, 50_000])
 def test_numbers_that_hardly_repeat_are_numbered_as_they_appear(dtype, repeats):
-    count = SHARED_ROWS + 5
+    count = 4 * BLOCK_ROWS + 5
     random = np.random.default_rng(6)
     values = (random.permutation(count) * 1001 - 10**6).astype(dtype)
     values[random.integers(0, count, repeats)] = values[random.integers(0, count, repeats)]

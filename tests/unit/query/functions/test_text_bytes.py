@@ -17,7 +17,7 @@ from tensorlake_query.functions.text.matching import (
     starting,
 )
 from tensorlake_query.functions.text.patterns import like_matcher
-from tensorlake_query.values import group_keys, threads
+from tensorlake_query.values import hash_table
 from tensorlake_query.values.group_keys import numbered_texts
 from tensorlake_query.values.texts import Texts, joined_texts, ranked_texts
 from tests.unit.query.array_source import samples
@@ -222,31 +222,33 @@ def test_numbers_and_ranks_are_those_of_distinct_texts():
     numbers, count, _ = numbered_texts(texts_of(values))
     ranks, distinct = ranked_texts(texts_of(values))
 
-    assert (numbers.tolist(), count) == ([0, 1, 0, 2, 3], 4)
+    assert (len({*numbers.tolist()}), count) == (4, 4)
+    assert numbers[0] == numbers[2]
     assert (ranks.tolist(), distinct) == ([2, 1, 2, 3, 0], ["", "a", "b", "é"])
 
 
-@pytest.mark.parametrize("multiplier", [group_keys.MULTIPLIER, 0])  # 0: all collide
-@pytest.mark.parametrize("seed", range(12))
-def test_texts_are_numbered_by_their_hashes_as_they_appear(seed, multiplier, monkeypatch):
-    monkeypatch.setattr(group_keys, "MULTIPLIER", multiplier)
-    monkeypatch.setattr(group_keys, "STEP", 1 if multiplier else 0)
-    monkeypatch.setattr(group_keys, "BLOCK_ROWS", 7)
-    monkeypatch.setattr(threads, "BLOCK_ROWS", 7)
-    monkeypatch.setattr(threads, "SHARED_ROWS", 20 + seed)
-    monkeypatch.setattr(threads, "thread_count", lambda: 3)
+@pytest.mark.parametrize("multiplier", [hash_table.MULTIPLIER, 0])  # 0: all collide
+@pytest.mark.parametrize("levels", [1, 2, hash_table.LEVELS])
+@pytest.mark.parametrize("seed", range(8))
+def test_equal_texts_alone_have_one_number_in_tables_of_any_size(
+    seed, levels, multiplier, monkeypatch
+):
+    monkeypatch.setattr(hash_table, "MULTIPLIER", multiplier)
+    monkeypatch.setattr(hash_table, "STEP", 1 if multiplier else 0)
+    monkeypatch.setattr(hash_table, "LEVELS", levels)
+    monkeypatch.setattr(hash_table, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(hash_table, "FIRST_BITS", 2)
+    monkeypatch.setattr(hash_table, "LEAST_BITS", 1)
     random = Random(seed)
     some = words(random, 40, longest=random.choice([3, 9, 21, 90]))
     values = [random.choice(some) * random.choice([0, 1, 1, 1, 2]) for _ in range(100)]
-    expected: dict[str, int] = {}
-    for value in values[3:-2]:
-        expected.setdefault(value, len(expected))
+    given = values[3:-2]
 
     numbers, count, first = numbered_texts(texts_of(values)[3:-2])
 
-    assert numbers.tolist() == [expected[value] for value in values[3:-2]]
-    assert count == len(expected)
-    assert [values[3 + row] for row in first.tolist()] == list(expected)
+    assert len(set(zip(given, numbers.tolist(), strict=True))) == len(set(given)) == count
+    assert sorted(numbers[first].tolist()) == list(range(count))
+    assert [given.index(value) for value in given] == first[numbers].tolist()
 
 
 @pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 15, 16, 17, 24, 63, 64, 65])
@@ -263,7 +265,7 @@ def test_texts_that_differ_in_one_byte_or_in_length_are_distinct(length):
     numbers, count, _ = numbered_texts(texts_of(values))
 
     assert count == len(set(values))
-    assert numbers.tolist() == [list(dict.fromkeys(values)).index(value) for value in values]
+    assert len(set(zip(values, numbers.tolist(), strict=True))) == count
 
 
 def test_only_ascii_letters_are_lowered():
