@@ -6,10 +6,15 @@ with ends:
 
     nothing, or a part of headers         closed after ``header_patience_s``, with 408 if it began
     headers without an end                431 after MAX_HEADERS_NBYTES
-    the rest of a body that was refused   closed after ``header_patience_s``
+    the rest of a body that was refused   read and dropped, and closed at its end, or after
+                                          ``header_patience_s``
     an answer that is hardly read         aborted after ``answer_patience_s``: what waits is dropped
     one more than ``max_connections``     takes the place of that which is idle longest, or of a
                                           stranger's; 503 where all are of those who are known
+
+A request that is answered before its body is here (401, 413) is the last of its connection
+(``Connection: close``): later bytes, which may be the rest of that body, have no answer. Closing
+at once would reset the connection, so that the client could lose the answer.
 
 Streams have a patience of their own (``PATIENCE`` in the request's state): training takes a batch
 and comes back minutes later. How long a body may take is the guard's affair, which can say so in
@@ -73,6 +78,7 @@ class PatientProtocol(HttpToolsProtocol):
         self._waits_since = 0.0
         self._unanswered: list[RequestResponseCycle] = []
         self._is_in_body = False
+        self._is_last = False  # the request under way, which was answered before its body was here
         self._headers_nbytes = 0
         self._waiting: asyncio.TimerHandle | None = None  # for headers
         self._looking: asyncio.TimerHandle | None = None  # whether an answer is read
@@ -104,6 +110,8 @@ class PatientProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what came; without a request under way it is a part of headers, or too late."""
+        if self.transport.is_closing():
+            return
         super().data_received(data)
         if self.transport.is_closing() or not self._is_idle:
             return
@@ -129,6 +137,8 @@ class PatientProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Begin a request: its headers are here."""
+        if self._is_last:
+            return
         self._stop_waiting()
         self._headers_nbytes = 0
         self._waits_since = self.loop.time()
@@ -136,11 +146,30 @@ class PatientProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         self._unanswered = [one for one in self._unanswered if not one.response_complete]
         self._unanswered.append(self.cycle)
+        cycle, send = self.cycle, self.cycle.send
+
+        async def send_early(message: Any) -> None:
+            is_early = message["type"] == "http.response.start" and cycle.more_body
+            if not is_early:
+                await send(message)
+                return
+            self._is_last = True
+            early: Any = dict(message)
+            early["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
+            await send(early)
+            cycle.keep_alive = cycle.more_body  # then it is closed at the end of the body
+
+        cycle.send = send_early
 
     def on_message_complete(self) -> None:
         """Note that the whole of a request is here."""
         self._is_in_body = False
+        was_last = self._is_last and not self.transport.is_closing()
         super().on_message_complete()
+        if was_last and self.cycle.response_complete:
+            self.transport.close()
+        elif was_last:
+            self.cycle.more_body = self.cycle.keep_alive = False  # it is closed after the answer
 
     def pause_writing(self) -> None:
         """Begin to look whether the client reads."""
@@ -210,7 +239,14 @@ class PatientProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def _refuse(self, status: HTTPStatus, code: str, detail: str) -> None:
-        """Answer an incomplete request with a problem, and end the connection."""
+        """Answer an incomplete request with a problem, and end the connection.
+
+        Bytes after an early answer, or in the middle of an answer, get none: it is ended only.
+        """
+        is_answered = self.cycle is not None and self.cycle.response_started
+        if self._is_last or (is_answered and not self.cycle.response_complete):
+            self.transport.close()
+            return
         problem = problem_response(status, code, detail, headers={"Connection": "close"})
         headers = b"".join(b"%s: %s\r\n" % one for one in problem.raw_headers)
         line = f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode()
