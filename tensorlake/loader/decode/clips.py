@@ -18,6 +18,8 @@ from tensorlake.loader.decode.image import ImageDecoder, Pixels, Sample
 from tensorlake.types import EncodedColumn, Sequence
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tensorlake.types import Buffer
 
 __all__ = ["ClipDecoder"]
@@ -42,8 +44,24 @@ class ClipDecoder:
         """Shape of a decoded row: any number of images."""
         return (None, *self.shape)
 
-    def decode(self, data: Buffer, *, row: int, place: int, epoch: int) -> Pixels:
+    def decode(
+        self,
+        data: Buffer,
+        *,
+        row: int,
+        place: int,
+        epoch: int,
+        by: Callable[..., object] | None = None,
+    ) -> Pixels:
         """Decode a row at its place in an epoch.
+
+        Args:
+            data: The row as stored.
+            row: Its number, for errors.
+            place: Its place in the epoch.
+            epoch: The epoch.
+            by: Decodes an image in place of the decoder: takes its number in the row, the
+                `Sample`, ``out=`` and ``epoch=``.
 
         Raises:
             CorruptSampleError: One of its images is incomplete, or the row is not a valid sequence.
@@ -58,9 +76,12 @@ class ClipDecoder:
         assert items.shapes is not None
         made = np.empty((len(items), *self.shape), self.images.output_dtype)
         shapes = map(tuple[int, ...], items.shapes.tolist())
-        for image, shape, out in zip(items.samples, shapes, made, strict=True):
+        for at, (image, shape, out) in enumerate(zip(items.samples, shapes, made, strict=True)):
             sample = Sample(image, shape, row, place)
-            self.images.decode(sample, self.images.place(sample, epoch), out, epoch=epoch)
+            if by is not None:
+                by(at, sample, out=out, epoch=epoch)
+            else:
+                self.images.decode(sample, self.images.place(sample, epoch), out, epoch=epoch)
         return made
 
     @property

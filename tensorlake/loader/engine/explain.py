@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tensorlake.errors import StorageTimeoutError
+from tensorlake.loader.caches.decoded_images import is_kept
 from tensorlake.loader.config.batch_schema import IMAGE_NDIM
 from tensorlake.loader.diagnosis.passes import HeldRows, Streamed, stream
 from tensorlake.loader.sources.read_strategy import row_nbytes_of
@@ -123,7 +124,9 @@ def _disk(opening: Opening) -> str:
         return f"; {os.fspath(folder)!r} is not used: the dataset is local"
     most = "free space" if size is None else human_nbytes(size)
     kept = "decoded images" if is_local else "bytes and decoded images" if is_decoded else "bytes"
-    return f", then {most} of disk for {kept} in {os.fspath(folder)!r}"
+    again = [one.name for one in opening.columns if one.spec is not None and not is_kept(one)]
+    rest = f" ({', '.join(again)} decoded each time)" if is_decoded and again else ""
+    return f", then {most} of disk for {kept}{rest} in {os.fspath(folder)!r}"
 
 
 def _processes(arguments: LoaderArguments) -> str:

@@ -347,8 +347,11 @@ class Assembly:
         where: dict[str, Any] = {"row": row, "place": place, "epoch": self.how.epoch}
         if column.parts is not None and column.parts.others:
             where["others"] = {name: self.waiting[name][number] for name in column.parts.others}
+        kept, decode = self.how.decoded, decoder.decode
+        if kept is not None:
+            decode = kept.of_row(decoder, int(self.group.physical[number]))
         try:
-            made = decoder.decode(data, **where)
+            made = decode(data, **where)
             if column.parts is not None and column.is_placed:
                 self.placements[column.name][number] = column.parts.placed(data, **where)
         except CorruptSampleError as error:

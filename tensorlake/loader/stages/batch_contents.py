@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tensorlake.loader.caches.decoded_images import check_kept
 from tensorlake.loader.config.batch_schema import Planning, plan_columns
 from tensorlake.loader.config.column_plan import ColumnPlan, as_stored
 from tensorlake.loader.config.nulls import NullColumnWarning
@@ -77,6 +78,8 @@ class Contents:
             collate=arguments.collate,
             virtual=rows.virtual,
         )
+        if arguments.cache_decoded:
+            check_kept(columns)
         outputs = Outputs.planned(
             columns,
             arguments.collate,

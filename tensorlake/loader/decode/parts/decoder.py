@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
+from xxhash import xxh3_128
 
 from tensorlake.errors import CorruptSampleError, InvalidInputError
 from tensorlake.loader.decode.step import Known, Several
@@ -279,6 +280,14 @@ class PartDecoder:
             self.type.wanted_parts(sample_map, one, tensor=self.tensor, row=row) for one in requests
         ]
         return each[0] if len(each) == 1 else distinct(np.concatenate(each))
+
+    def digest(self, picked: PickedParts, *, row: int, place: int, epoch: int) -> bytes:
+        """Return 16 bytes that differ where stored bytes differ, or the parts that they are."""
+        own = known_sample(picked, self.type, self.tensor, row).map
+        wanted = self.wanted(own, picked.shape, row=row, place=place, epoch=epoch)
+        hashed = xxh3_128(picked.data)
+        hashed.update(f"{picked.shape} {wanted.tolist()}".encode())
+        return hashed.digest()
 
     def decode(
         self,

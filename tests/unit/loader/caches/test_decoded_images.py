@@ -156,7 +156,9 @@ def test_a_loader_explains_what_its_folder_is_for(tmp_path: Path) -> None:
         given: Any = {"batch_size": 2, "cache_dir": tmp_path / "nvme"}
 
         unused = ds.loader(**given).explain()
-        used = ds.loader(**given, cache={"disk": "1GB"}, cache_decoded=True).explain()
+    with dataset(pictures(), url=tmp_path / "pictures") as ds:
+        given |= {"decode": {"image": decode.Resize(8, 8)}, "cache": {"disk": "1GB"}}
+        used = ds.loader(**given, cache_decoded=True).explain()
 
     assert "is not used: the dataset is local" in unused
     assert "1 GB of disk for decoded images in" in used
