@@ -180,6 +180,19 @@ class Settings:
             read_tokens(self.auth)
         self._check_issuer()
         self._check_flows()
+        self._check_derived()
+
+    def _check_derived(self) -> None:
+        """Refuse copies of views in the lake, where they would be datasets that clients change."""
+        if self.derived is None:
+            return
+        lake, copies = _place_of(self.url), _place_of(self.derived)
+        if lake.startswith(copies) or copies.startswith(lake):
+            raise InvalidInputError(
+                "--derived: copies of saved views must lie outside the lake that is served, and not"
+                " around it\ngive a folder or bucket of their own, beside the lake",
+                argument="derived",
+            )
 
     def _check_flows(self) -> None:
         """Refuse a database of flows that cannot be opened, or not by several processes."""
@@ -277,3 +290,10 @@ class Settings:
         is_needed = self.has_link and (self.write or not self.public_read)
         fragment = f"#token={self.token}" if is_needed else ""
         return f"http://{host}:{self.port}/{path}{fragment}"
+
+
+def _place_of(url: str) -> str:
+    """Return a URL, or a path without links and dots, that ends with a slash."""
+    url = url.removeprefix("file://")
+    place = url.partition("?")[0] if "://" in url else os.path.realpath(url)
+    return place.rstrip("/") + "/"

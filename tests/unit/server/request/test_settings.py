@@ -35,6 +35,29 @@ def test_a_token_file_that_is_none_is_refused_at_the_start(tmp_path: Path) -> No
         Settings(url="lake", auth=tmp_path / "tokens.json")
 
 
+@pytest.mark.parametrize("derived", ["lake", "lake/", "lake/pets", "x/../lake/d", ".", "file://{}"])
+def test_copies_of_views_lie_outside_the_lake(
+    derived: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    derived = derived.format(tmp_path / "lake")
+
+    with pytest.raises(InvalidInputError, match="outside the lake"):
+        Settings(url="lake", derived=derived)
+    with pytest.raises(InvalidInputError, match="outside the lake"):
+        Settings(url=str(tmp_path / "lake"), derived=derived)
+
+    assert Settings(url="lake", derived="lake-copies").derived == "lake-copies"
+
+
+def test_copies_of_views_lie_outside_the_prefix_of_a_lake() -> None:
+    for derived in ("s3://b/lake", "s3://b/lake/copies", "s3://b"):
+        with pytest.raises(InvalidInputError, match="outside the lake"):
+            Settings(url="s3://b/lake", derived=derived)
+
+    assert Settings(url="s3://b/lake", derived="s3://b/copies").derived == "s3://b/copies"
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.8.8.8"])
 def test_a_loopback_address_is_private(host: str) -> None:
     settings = Settings(url="lake", host=host)
