@@ -30,6 +30,7 @@ from typing import Any, NoReturn, ParamSpec
 import typer
 
 import tensorlake as tl
+from tensorlake.cli.output import print_text
 from tensorlake.errors import TensorlakeError
 
 __all__ = [
@@ -107,13 +108,13 @@ def described(error: TensorlakeError, *, is_ingestion: bool = False) -> str:
 
 def fail(message: str, *, cause: BaseException | None = None) -> NoReturn:
     """Print to stderr why the command failed, and end it."""
-    print(message, file=sys.stderr)
+    print_text(message, file=sys.stderr)
     raise typer.Exit(FAILED) from cause
 
 
 def wrong_usage(message: str) -> NoReturn:
     """Print to stderr which arguments were wrong, and end the command."""
-    print(f"Error: {message}", file=sys.stderr)
+    print_text(f"Error: {message}", file=sys.stderr)
     raise typer.Exit(WRONG_USAGE)
 
 

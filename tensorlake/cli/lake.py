@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 import typer
 
 from tensorlake.cli.exits import FAILED, described, wrong_usage
-from tensorlake.cli.output import print_json
+from tensorlake.cli.output import print_json, print_text
 from tensorlake.cli.terms import Terms
 from tensorlake.errors import DatasetNotFoundError, TensorlakeError
 from tensorlake.quantities import plural
@@ -86,7 +86,7 @@ class LakeRun(Generic[Report]):
         if not self.as_json and not self.terms.quiet:
             failed = f", {len(self.failed):,} failed: {', '.join(self.failed)}"
             total = plural(len(self.done) + self._errors, "dataset")
-            print(f"{total} of {self.url}{failed if self.failed else ''}")
+            print_text(f"{total} of {self.url}{failed if self.failed else ''}")
         if self.failed:
             raise typer.Exit(FAILED)
 
@@ -118,7 +118,7 @@ class LakeRun(Generic[Report]):
             facts: Any = report
             _print_line({"dataset": name, "ok": is_ok, **asdict(facts)})
         elif self.text is not None and not self.terms.quiet:
-            print(self.text(name, report), flush=True)
+            print_text(self.text(name, report), flush=True)
 
     def _fail(self, name: str, error: TensorlakeError) -> None:
         self.failed.append(name)
@@ -127,13 +127,13 @@ class LakeRun(Generic[Report]):
             about = {"code": error.code, "message": str(error)}
             _print_line({"dataset": name, "ok": False, "error": about})
         else:
-            print(f"{name}: {described(error)}", file=sys.stderr)
+            print_text(f"{name}: {described(error)}", file=sys.stderr)
 
     def _note(self, name: str, state: str, text: str) -> None:
         if self.as_json:
             _print_line({"dataset": name, "ok": True, "state": state})
         elif not self.terms.quiet:
-            print(f"{name}: {text}", file=sys.stderr)
+            print_text(f"{name}: {text}", file=sys.stderr)
 
 
 def check_apart(src: str, dst: str) -> None:

@@ -17,7 +17,7 @@ from unicodedata import category, east_asian_width
 
 import numpy as np
 
-__all__ = ["as_document", "print_json", "print_report", "print_table"]
+__all__ = ["as_document", "print_json", "print_report", "print_table", "print_text"]
 
 # they turn the direction of all that follows
 TURNING = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
@@ -66,12 +66,19 @@ def _print_rich(cells: list[list[str]], header: Sequence[str] | None, right: Seq
     Console().print(table)
 
 
-def _plain(text: str) -> str:
+def print_text(text: object, *, file: TextIO | None = None, flush: bool = False) -> None:
+    """Print lines that may quote data: what a terminal would obey is replaced."""
+    print(_plain(str(text), keeps="\n\t"), file=file or sys.stdout, flush=flush)
+
+
+def _plain(text: str, *, keeps: str = "") -> str:
     """Return text of the data without what a terminal would obey, such as colours and titles."""
     if text.isprintable():
         return text
     return "".join(
-        "\N{REPLACEMENT CHARACTER}" if category(one) == "Cc" or one in TURNING else one
+        "\N{REPLACEMENT CHARACTER}"
+        if one in TURNING or (category(one) == "Cc" and one not in keeps)
+        else one
         for one in text
     )
 
@@ -109,7 +116,7 @@ def print_report(report: Any, *, as_json: bool, quiet: bool, **facts: object) ->
     if as_json:
         print_json({**facts, **asdict(report)})
     elif not quiet:
-        print(report)
+        print_text(report)
 
 
 def print_json(value: object, *, indent: int | None = 2, file: TextIO | None = None) -> None:

@@ -36,6 +36,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from tensorlake.errors import AccessError, InvalidInputError, StorageError
+from tensorlake.storage import public_url
 from tensorlake_server.auth.principal import Principal
 from tensorlake_server.auth.scopes import Scope
 
@@ -213,9 +214,9 @@ def check_issuer_url(url: str) -> None:
     """
     if not _is_safe(url) or urlsplit(url).query or urlsplit(url).fragment:
         raise InvalidInputError(
-            f"--oidc {url!r} is not the https:// URL of an issuer"
+            f"--oidc {public_url(url)!r} is not the https:// URL of an issuer"
             "\ngive the 'issuer' of its /.well-known/openid-configuration, letter by letter",
-            actual=url,
+            actual=public_url(url),
         )
 
 
@@ -286,10 +287,10 @@ def _fetch_keys(issuer: str) -> Sequence[_Key]:
     """
     about = _document(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
     if about.get("issuer") != issuer:
-        raise ValueError(f"it calls itself {about.get('issuer')!r}")
+        raise ValueError(f"it calls itself {public_url(str(about.get('issuer')))!r}")
     where = about.get("jwks_uri")
     if not isinstance(where, str) or not _is_safe(where):
-        raise ValueError(f"its jwks_uri is {where!r}, and not https://")
+        raise ValueError(f"its jwks_uri is {public_url(str(where))!r}, and not https://")
     listed = _document(where).get("keys")
     if not isinstance(listed, list):
         raise ValueError("its key set has no list of keys")  # noqa: TRY004 - of a document

@@ -108,8 +108,8 @@ def print_config(settings: Any) -> str:
     lines = [f"url = {_toml(public_url(settings.url))}"]
     for name in OPTIONS:
         value = getattr(settings, name)
-        if name == "flows" and value is not None:
-            value = public_url(value)  # PostgreSQL's may have a password
+        if isinstance(value, str):  # of a database, a bucket, an issuer: it may have a password
+            value = public_url(value)
         lines.append(f"# {name} is not set" if value is None else f"{name} = {_toml(value)}")
     lines.append('# signing_key = "***"')
     names = sorted(settings.storage_options or {})

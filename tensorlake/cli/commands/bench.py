@@ -7,7 +7,7 @@ import typer
 
 from tensorlake.cli.exits import wrong_usage
 from tensorlake.cli.options import AsJson, At, Columns, Url, parse_columns
-from tensorlake.cli.output import print_json
+from tensorlake.cli.output import print_json, print_text
 from tensorlake.cli.terms import Terms
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def bench(
         }
         print_json(document | ({} if contest is None else {"against": contest.to_json()}))
     else:
-        print(report)
+        print_text(report)
 
 
 def _diagnose(run: "BenchRun", html: Path | None, *, as_json: bool) -> None:
@@ -127,4 +127,4 @@ def _diagnose(run: "BenchRun", html: Path | None, *, as_json: bool) -> None:
     if as_json:
         print_json({"url": run.url, "batch_size": run.batch_size, **found.to_dict()})
     else:
-        print(found)
+        print_text(found)

@@ -18,7 +18,7 @@ import typer
 from tensorlake.cli.cells import as_cell, display_values, read_rows, row_document
 from tensorlake.cli.exits import FAILED
 from tensorlake.cli.options import AsJson, Url
-from tensorlake.cli.output import print_json
+from tensorlake.cli.output import print_json, print_text
 from tensorlake.cli.terms import Terms
 from tensorlake.dataset import Diff, Updated, View
 
@@ -78,13 +78,13 @@ def diff(
                 document["rows"] = _row_documents(found, tensor=tensor, limit=limit)
             print_json(document)
         elif rows:
-            print(f"{found.before} → {found.after}")
+            print_text(f"{found.before} → {found.after}")
             for line in _changed_rows(found, tensor=tensor, limit=limit):
-                print(line)
+                print_text(line)
         elif tensor is None:
-            print(found)
+            print_text(found)
         else:
-            print(f"{tensor}: {updated.get(tensor, 0):,} rows updated")
+            print_text(f"{tensor}: {updated.get(tensor, 0):,} rows updated")
     if exit_code and differs:
         raise typer.Exit(FAILED)
 

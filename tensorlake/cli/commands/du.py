@@ -13,7 +13,7 @@ import tensorlake as tl
 from tensorlake.cli.exits import wrong_usage
 from tensorlake.cli.lake import All, LakeRun
 from tensorlake.cli.options import AsJson, At, Url
-from tensorlake.cli.output import print_json, print_table
+from tensorlake.cli.output import print_json, print_table, print_text
 from tensorlake.cli.terms import Terms
 from tensorlake.dataset import own_nbytes, session_of
 from tensorlake.quantities import human_nbytes
@@ -95,7 +95,7 @@ def du(
     if as_json:
         print_json({"url": url, "version": version, "parts": [asdict(part) for part in parts]})
         return
-    print(f"{url}   {version}")
+    print_text(f"{url}   {version}")
     print_table([(human_nbytes(part.nbytes), part.kind, part.name) for part in parts], right=(0,))
 
 

@@ -15,6 +15,7 @@ import typer
 
 from tensorlake.cli.exits import wrong_usage
 from tensorlake.cli.options import At, Columns, Url, parse_columns
+from tensorlake.cli.output import print_text
 from tensorlake.cli.terms import Terms
 from tensorlake.dataset import FILE_FORMATS, Dataset, View, export_formats
 
@@ -76,7 +77,7 @@ def export(
                 f"Croissant requires properties that --about lacks: {', '.join(done)}", err=True
             )
         if not terms.quiet:
-            print(f"{len(view):,} rows of {url} {view.version} → {dst}")
+            print_text(f"{len(view):,} rows of {url} {view.version} → {dst}")
 
 
 def _properties(path: Path) -> Any:

@@ -10,7 +10,7 @@ import typer
 import tensorlake as tl
 from tensorlake.cli.exits import exits_cleanly
 from tensorlake.cli.options import AsJson
-from tensorlake.cli.output import print_json, print_table
+from tensorlake.cli.output import print_json, print_table, print_text
 from tensorlake.cli.terms import Terms, with_terms
 from tensorlake.errors import InvalidInputError
 
@@ -129,7 +129,7 @@ def inspect(run: Id, *, database: Database = None, as_json: AsJson = False, term
     _print(found, as_json=as_json)
     if not as_json:
         for one in found.steps:
-            print(f"  {one.name}: {one.error or one.result!r}")
+            print_text(f"  {one.name}: {one.error or one.result!r}")
 
 
 @flows.command()
@@ -189,7 +189,7 @@ def _print(found: "tl.flows.FlowRun", *, as_json: bool) -> None:
     if as_json:
         print_json(_described(found))
     else:
-        print(found)
+        print_text(found)
 
 
 def _described(found: "tl.flows.FlowRun") -> dict[str, Any]:

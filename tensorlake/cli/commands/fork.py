@@ -6,6 +6,7 @@ import typer
 
 import tensorlake as tl
 from tensorlake.cli.options import At, Url
+from tensorlake.cli.output import print_text
 from tensorlake.cli.terms import Terms
 
 __all__ = ["fork"]
@@ -25,4 +26,6 @@ def fork(
     with tl.fork(base, url, at, storage_options=terms.options_for(url)) as ds:
         (origin, *_) = ds.bases
         if not terms.quiet:
-            print(f"{url}   {ds.version}   {len(ds):,} rows   fork of {origin.version} of {base}")
+            print_text(
+                f"{url}   {ds.version}   {len(ds):,} rows   fork of {origin.version} of {base}"
+            )

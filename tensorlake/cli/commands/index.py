@@ -7,7 +7,7 @@ import typer
 
 from tensorlake.cli.exits import exits_cleanly, wrong_usage
 from tensorlake.cli.options import AsJson, At, Url
-from tensorlake.cli.output import print_json, print_table
+from tensorlake.cli.output import print_json, print_table, print_text
 from tensorlake.cli.terms import Terms, with_terms
 from tensorlake.quantities import human_nbytes
 
@@ -81,7 +81,7 @@ def create(
         ds.create_index(column, kind, name, **options)
         ds.commit(f"index {name or column}")
         if not terms.quiet:
-            print(ds.indexes[name or column])
+            print_text(ds.indexes[name or column])
 
 
 @index.command()

@@ -6,7 +6,7 @@ import typer
 
 from tensorlake.cli.commands.log import commit_document, commit_line
 from tensorlake.cli.options import AsJson, At, Url
-from tensorlake.cli.output import print_json, print_table
+from tensorlake.cli.output import print_json, print_table, print_text
 from tensorlake.cli.terms import Terms
 from tensorlake.quantities import human_nbytes
 
@@ -73,9 +73,9 @@ def info(
         f"{len(summary.tensors)} tensors",
         FORMAT,
     )
-    print("   ".join(facts))
+    print_text("   ".join(facts))
     for base in bases:
-        print(f"fork of {base}")
+        print_text(f"fork of {base}")
     print_table(
         [
             (

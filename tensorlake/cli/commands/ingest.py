@@ -23,7 +23,7 @@ import tensorlake as tl
 from tensorlake.cli.cells import as_cell, read_rows, row_document
 from tensorlake.cli.exits import ingest_in_shell, wrong_usage
 from tensorlake.cli.options import AsJson
-from tensorlake.cli.output import print_json, print_table
+from tensorlake.cli.output import print_json, print_table, print_text
 from tensorlake.cli.terms import Terms
 from tensorlake.errors import did_you_mean
 from tensorlake.types import from_json
@@ -186,7 +186,7 @@ def ingest(
             if as_json:
                 print_json({"rejected": report.rejected, **asdict(report)})
             elif not terms.quiet:
-                print(ingest_in_shell(str(report)))
+                print_text(ingest_in_shell(str(report)))
             is_told = on_error is not OnError.RAISE
             if (report.conflicts and on_conflict is None) or (report.rejected and not is_told):
                 raise typer.Exit(1)
@@ -201,10 +201,10 @@ def _show(ds: tl.Dataset, report: tl.IngestReport, url: str, *, as_json: bool) -
         print_json({"url": url, "schema": types, "rows": documents, "changes": changes})
         return
     if report.url:  # it exists
-        print(ingest_in_shell(str(report)))
+        print_text(ingest_in_shell(str(report)))
         print()
     else:
-        print(f"{url} would be created, with {len(types)} tensors")
+        print_text(f"{url} would be created, with {len(types)} tensors")
     print_table([(f"  {name}", described) for name, described in types.items()])
     print()
     print_table([[as_cell(row[name]) for name in types] for row in rows], header=list(types))

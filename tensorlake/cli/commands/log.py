@@ -19,7 +19,7 @@ import typer
 
 from tensorlake.cli.exits import wrong_usage
 from tensorlake.cli.options import AsJson, At, Url, parse_date
-from tensorlake.cli.output import print_json, print_table
+from tensorlake.cli.output import print_json, print_table, print_text
 from tensorlake.cli.terms import Terms
 from tensorlake.dataset import Commit
 from tensorlake.quantities import human_time
@@ -60,7 +60,7 @@ def log(
         if graph:
             for drawing, commit in _drawn(ds.graph(number)):
                 text = "" if commit is None else "  ".join(filter(None, commit_line(commit)))
-                print(f"{drawing}  {text}".rstrip())
+                print_text(f"{drawing}  {text}".rstrip())
             return
         read_all = author is not None or earliest is not None
         wanted = (
@@ -76,10 +76,10 @@ def log(
         print_table([commit_line(commit) for commit in commits])
     else:
         for commit in commits:
-            print(f"{commit.version}  {commit.digest}")
-            print(f"  {commit.author or '(no author)'}, {commit.time:%Y-%m-%d %H:%M:%S %Z}")
-            print(f"  {commit.message or '(no message)'}")
-            print(f"  {commit.summary()}\n")
+            print_text(f"{commit.version}  {commit.digest}")
+            print_text(f"  {commit.author or '(no author)'}, {commit.time:%Y-%m-%d %H:%M:%S %Z}")
+            print_text(f"  {commit.message or '(no message)'}")
+            print_text(f"  {commit.summary()}\n")
 
 
 def commit_line(commit: Commit) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import typer
 import tensorlake as tl
 from tensorlake.cli.cells import shape_text
 from tensorlake.cli.options import AsJson, AsJsonLines
-from tensorlake.cli.output import print_json, print_table
+from tensorlake.cli.output import print_json, print_table, print_text
 from tensorlake.cli.terms import Terms
 from tensorlake.quantities import human_nbytes, human_time
 
@@ -75,7 +75,7 @@ def ls(
             print_json(listed)
             return
         for name in listed:
-            print_json(name, indent=None) if as_json_lines else print(name)
+            print_json(name, indent=None) if as_json_lines else print_text(name)
         return
     found = [_look_at(url, name, options) for name in names]
     if sort is not SortBy.NAME:

@@ -6,7 +6,7 @@ import typer
 
 from tensorlake.cli.exits import FAILED, wrong_usage
 from tensorlake.cli.options import AsJson, Url, parse_columns
-from tensorlake.cli.output import print_json
+from tensorlake.cli.output import print_json, print_text
 from tensorlake.cli.terms import Terms
 from tensorlake.dataset import MergeReport
 
@@ -64,7 +64,7 @@ def print_merge(report: MergeReport, *, as_json: bool) -> None:
     if as_json:
         print_json(_document(report))
     else:
-        print(report)
+        print_text(report)
     if report.is_refused:
         raise typer.Exit(FAILED)
 

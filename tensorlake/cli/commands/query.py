@@ -19,7 +19,7 @@ import typer
 from tensorlake.cli.cells import as_cell, column_names, display_values, read_rows, row_document
 from tensorlake.cli.exits import wrong_usage
 from tensorlake.cli.options import AsJson, AsJsonLines, At, Url
-from tensorlake.cli.output import print_json, print_table
+from tensorlake.cli.output import print_json, print_table, print_text
 from tensorlake.cli.terms import Terms
 from tensorlake.dataset import View
 
@@ -93,7 +93,7 @@ def query(
     with terms.open(url, at=at, read_only=save is None) as ds:
         view = ds.query(text, **parse_parameters(param))
         if explain:
-            print_json({"plan": view.explain()}) if as_json else print(view.explain())
+            print_json({"plan": view.explain()}) if as_json else print_text(view.explain())
             return
         if save is not None:
             view.save(save)

@@ -8,6 +8,7 @@ import typer
 import tensorlake as tl
 from tensorlake.cli.exits import FAILED, wrong_usage
 from tensorlake.cli.options import DryRun, Url, Yes
+from tensorlake.cli.output import print_text
 from tensorlake.cli.terms import Terms
 from tensorlake.quantities import human_nbytes, plural
 
@@ -50,7 +51,7 @@ def rm(
     if dry_run:
         from tensorlake.dataset import left_by_deletion  # lazy: --help does not need it
 
-        print(f"would delete {what}, and its older versions")
+        print_text(f"would delete {what}, and its older versions")
         _print_left("would leave", left_by_deletion(url, storage_options=terms.options_for(url)))
         return
     if not yes and name is None:
@@ -59,18 +60,18 @@ def rm(
                 f"rm permanently deletes {what}. There is no terminal to ask on:"
                 f" pass --name {wanted} or --yes, or --dry-run to preview"
             )
-        print(f"This permanently deletes {what}, and its older versions.", file=sys.stderr)
+        print_text(f"This permanently deletes {what}, and its older versions.", file=sys.stderr)
         name = str(typer.prompt("Type its name to continue", err=True))
     if not yes and name != wanted:
-        print(f"{name!r} is not {wanted!r}: nothing was deleted", file=sys.stderr)
+        print_text(f"{name!r} is not {wanted!r}: nothing was deleted", file=sys.stderr)
         raise typer.Exit(FAILED)
     left = tl.delete(url, confirm=url, storage_options=terms.options_for(url))
     if not terms.quiet:
-        print(f"deleted {what}")
+        print_text(f"deleted {what}")
         _print_left("left", left)
 
 
 def _print_left(verb: str, left: list[str]) -> None:
     if left:
         more = f" and {len(left) - SHOWN:,} more" if len(left) > SHOWN else ""
-        print(f"{verb} what is not the dataset's: {', '.join(left[:SHOWN])}{more}")
+        print_text(f"{verb} what is not the dataset's: {', '.join(left[:SHOWN])}{more}")

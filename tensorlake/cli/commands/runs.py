@@ -9,7 +9,7 @@ import typer
 import tensorlake as tl
 from tensorlake.cli.exits import exits_cleanly
 from tensorlake.cli.options import AsJson, Yes, confirm
-from tensorlake.cli.output import print_json, print_table
+from tensorlake.cli.output import print_json, print_table, print_text
 from tensorlake.cli.terms import Terms, with_terms
 
 __all__ = ["runs"]
@@ -70,9 +70,9 @@ def show(
     run = tl.runs(url, storage_options=terms.options_for(url))[name]
     if csv is not None:
         run.to_csv(csv)
-        print(f"wrote {csv}")
+        print_text(f"wrote {csv}")
     if tensorboard is not None:
-        print(f"wrote {run.to_tensorboard(tensorboard)}")
+        print_text(f"wrote {run.to_tensorboard(tensorboard)}")
     if csv is not None or tensorboard is not None:
         return
     summary = _summary(run)

@@ -14,7 +14,7 @@ from typing import Any, cast
 from tensorlake.dataset.core.rowset import has_rows, rowset_of
 from tensorlake.dataset.core.stored_columns import StoredColumn
 from tensorlake.dataset.core.structs import members_of
-from tensorlake.dataset.write.arrow.values import values_of
+from tensorlake.dataset.write.arrow.values import check_names, values_of
 from tensorlake.errors import (
     InvalidInputError,
     MissingTensorError,
@@ -196,6 +196,7 @@ def _arrow_columns(table: Any, schema: Schema) -> Batch:
     except ImportError as error:
         raise missing_extra("reading Arrow data", "arrow") from error
     read = pa.table(table)
+    check_names(read)
     return {
         name: values_of(read, name, schema[name].type)
         if name in schema

@@ -10,12 +10,14 @@ from __future__ import annotations
 import errno
 import os
 import re
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import unquote
 
 from tensorlake.errors import InvalidInputError, shown
 
 SHORT_PATH_NBYTES = 128  # every file system has names of this length
 _LOST_SLASH = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/[^/]")
+# also a password that has a slash, as databases take it: what follows the colon is no port
+_USER = re.compile(r"[^/?#]*@|[^/?#@:\[]*:(?!\d*(?:[/?#]|$))[^@]*@")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 
 
@@ -104,13 +106,13 @@ def public_url(url: str) -> str:
 
     >>> public_url("https://ana:pw@host/lake?sig=abc")
     'https://host/lake'
+    >>> public_url("postgresql://ana:p/w#1@host/flows")
+    'postgresql://host/flows'
     >>> public_url("photos #1")
     'photos #1'
     """
     if "://" not in url:  # a path, where these characters are ordinary
         return url
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    if not host:  # urlunsplit would write file:///data as file:/data
-        return f"{parts.scheme}://{parts.path}".rstrip("/")
-    return urlunsplit((parts.scheme, host, parts.path, "", "")).rstrip("/")
+    scheme, _, rest = url.partition("://")  # by hand: urlsplit refuses some that messages name
+    place = re.split("[?#]", _USER.sub("", rest), maxsplit=1)[0]
+    return f"{scheme}://{place}".rstrip("/")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorlake.errors import InvalidInputError, missing_extra, shown
+from tensorlake.storage import public_url
 
 __all__ = ["QUEUE", "clients", "connect", "dbos", "launch", "migrate", "stop_engine"]
 
@@ -54,10 +55,10 @@ def connect(database: str | os.PathLike[str] | None = None) -> str:
         text = f"{SQLITE}{Path(text).absolute()}"
     if not text.startswith(_SCHEMES):
         raise InvalidInputError(
-            f"flows are kept in SQLite or PostgreSQL, not in {shown(text)}"
+            f"flows are kept in SQLite or PostgreSQL, not in {shown(public_url(text))}"
             "\ngive the path of a file, or postgresql://user@host/name",
             argument="database",
-            actual=text,
+            actual=public_url(text),
         )
     if database is not None:
         stop_engine()

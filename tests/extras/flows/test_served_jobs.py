@@ -229,6 +229,9 @@ def test_workers_need_postgresql(lake: Lake) -> None:
         Settings(url=str(lake.root), workers=2, flows=lake.database)
     with pytest.raises(InvalidInputError, match="SQLite or PostgreSQL"):
         Settings(url=str(lake.root), flows="mysql://host/jobs")
+    with pytest.raises(InvalidInputError, match="'mysql://host/jobs'") as refused:
+        Settings(url=str(lake.root), flows="mysql://ana:s3cret@host/jobs")
+    assert "s3cret" not in f"{refused.value}{refused.value.facts}"
 
 
 @flows.step(retries=0)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tensorlake.dataset.write.arrow.columns import arrow_array, arrow_field
-from tensorlake.dataset.write.arrow.values import given_sample
+from tensorlake.dataset.write.arrow.values import check_names, given_sample
 from tensorlake.dataset.write.frame_columns import written_types
 from tensorlake.errors import InvalidInputError
 from tensorlake.types import Json, holds_floats, untiled_column
@@ -23,8 +23,14 @@ def as_table(src: Any) -> Arrow:
     """Return what speaks Arrow as a table.
 
     Raises:
-        InvalidInputError: It does not, or has a column of values of several types.
+        InvalidInputError: It does not, has a column of values of several types, or a name twice.
     """
+    table = _as_table(src)
+    check_names(table)
+    return table
+
+
+def _as_table(src: Any) -> Arrow:
     import pyarrow as pa
 
     if isinstance(src, pa.Table):

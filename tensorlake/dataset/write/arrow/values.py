@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tensorlake.dataset.write.arrow.columns import TYPE_KEY
-from tensorlake.errors import InvalidInputError
+from tensorlake.errors import InvalidInputError, shown
 from tensorlake.types import (
     Array,
     Audio,
@@ -30,6 +30,7 @@ from tensorlake.types import (
 
 __all__ = [
     "Lists",
+    "check_names",
     "given_sample",
     "holds_lists",
     "is_list",
@@ -58,6 +59,22 @@ class Lists:
         """Return what two parts of a source have in common."""
         length = self.length if self.length == other.length else None
         return Lists(length, self.are_arrays and other.are_arrays)
+
+
+def check_names(table: Arrow) -> None:
+    """Check that no two columns of a table have one name.
+
+    Raises:
+        InvalidInputError: Two have.
+    """
+    names: list[str] = table.column_names
+    if len({*names}) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidInputError(
+            f"the table has {names.count(twice)} columns of the name {shown(twice)}"
+            "\ngive each column a name of its own",
+            tensor=twice,
+        )
 
 
 def values_of(table: Arrow, name: str, sample_type: SampleType) -> Any:

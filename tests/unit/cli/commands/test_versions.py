@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+import tensorlake as tl
+
 
 def test_log_is_newest_first_and_ends_at_the_version_asked_for(run, pets):
     newest = json.loads(run("log", pets, "--json").out)
@@ -62,3 +64,17 @@ def test_what_was_given_up_is_told_as_json(run, pets, command):
 
     assert ended.code == 0
     assert json.loads(ended.out) == {"deleted": "tried"}
+
+
+def test_text_of_a_commit_is_printed_without_what_a_terminal_obeys(run, pets):
+    with tl.open(pets) as ds:
+        ds["score"][0] = 0.75
+        ds.commit("first\nnext \x1b[31mred\u202e")
+
+    for arguments in (["log"], ["log", "--oneline"], ["log", "--graph"], ["info"]):
+        shown = run(arguments[0], pets, *arguments[1:]).out
+
+        assert "\x1b" not in shown
+        assert "\u202e" not in shown
+        assert "[31mred" in shown or arguments == ["info"]
+    assert json.loads(run("log", pets, "--json").out)[0]["message"].endswith("\x1b[31mred\u202e")

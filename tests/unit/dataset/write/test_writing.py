@@ -480,3 +480,15 @@ def test_a_read_only_view_of_a_buffer_that_changes_later_is_copied():
     ds.commit()
 
     assert tl.open("memory://writing-read-only-view")["blob"][0] == b"as given"
+
+
+def test_a_table_with_two_columns_of_one_name_is_refused_with_the_name() -> None:
+    pa = pytest.importorskip("pyarrow")
+    twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["x", "x"])
+    ds = tl.create("memory://column-twice", {"x": "int64"})
+
+    with pytest.raises(tl.InvalidInputError, match="2 columns of the name 'x'"):
+        ds.extend(twice)
+    with pytest.raises(tl.InvalidInputError, match="2 columns of the name 'x'"):
+        tl.ingest.arrow(twice, "memory://column-twice-new")
+    assert len(ds) == 0

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tensorlake.errors import InvalidInputError
 from tensorlake_server import Settings
 from tensorlake_server.__main__ import main
+from tensorlake_server.auth.oidc import check_issuer_url
 from tensorlake_server.settings.config import OPTIONS, print_config, resolve_options
 
 SETTABLE = dict.fromkeys(OPTIONS)
@@ -129,3 +132,30 @@ def test_the_program_prints_its_configuration_and_stops(
     printed = tomllib.loads(capsys.readouterr().out)
     assert code == 0
     assert (printed["port"], printed["max_streams"]) == (9000, 7)
+
+
+@pytest.mark.parametrize(
+    ("option", "url"),
+    [
+        ("derived", "s3://ana:s3cret@bucket/copies?token=s3cret"),
+        ("flows", "postgresql://ana:s3cret@host/flows"),
+        ("flows", "postgresql://ana:s3cret/more#s3cret@host/flows"),
+        ("oidc", "https://ana:s3cret@issuer.example/realm"),
+    ],
+)
+def test_credentials_in_no_url_of_an_option_are_printed(option: str, url: str) -> None:
+    plain = Settings(url="lake")  # one with flows needs DBOS
+    settings = SimpleNamespace(**{one.name: getattr(plain, one.name) for one in fields(plain)})
+    setattr(settings, option, url)
+
+    printed = tomllib.loads(print_config(settings))
+
+    assert "s3cret" not in str(printed)
+    assert printed[option].startswith(url.partition("ana")[0])
+
+
+def test_credentials_of_an_issuer_that_is_refused_are_not_in_the_error() -> None:
+    with pytest.raises(InvalidInputError, match=r"http://issuer\.example") as refused:
+        check_issuer_url("http://ana:s3cret@issuer.example/?key=s3cret")
+
+    assert "s3cret" not in f"{refused.value}{refused.value.facts}"
