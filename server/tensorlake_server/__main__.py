@@ -243,6 +243,22 @@ def _stop_with_parent(server: DrainingServer) -> None:
 def _announce(settings: Settings, link: str, *, is_opened: bool) -> None:
     """Return where the server is."""
     sys.stdout.write(f"Viewer at {link} (Ctrl-C stops)\n")
+    if not (settings.static / "index.html").is_file():
+        sys.stdout.write(
+            "This installation has no viewer: the address has the API alone. Build the viewer in a"
+            " checkout: make viewer\n"
+        )
+    if settings.knows_people:
+        if settings.is_loopback:
+            sys.stdout.write(
+                "The token of this link has all rights: keep it to yourself. Others sign in with"
+                " tokens of their own\n"
+            )
+        else:
+            sys.stdout.write(
+                "Readers sign in with their tokens (tensorlake token create), on the page or by"
+                " #token=TOKEN at the end of the address\n"
+            )
     if settings.is_loopback and "SSH_CONNECTION" in os.environ:
         port = settings.port
         sys.stdout.write(

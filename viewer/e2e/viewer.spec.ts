@@ -1,6 +1,6 @@
 /** What a user does with the viewer, in a real browser against a real server. */
 import { expect, test } from "vitest";
-import { cellPixel, count, open, pixel, query } from "./browser";
+import { addressOf, cellPixel, count, open, pixel, query } from "./browser";
 
 test("a dataset opens with its rows, its tensors and its images", async () => {
   const page = await open("pets");
@@ -269,11 +269,16 @@ test("a dataset that is not there is an error with its code", async () => {
   await expect.poll(() => page.locator("main").innerText()).toContain("dataset-not-found");
 });
 
-test("without its link the page says how to get in, and shows nothing", async () => {
+test("without its link the page shows nothing, says how to get in, and takes a token", async () => {
   const page = await open("pets", { withToken: false, isFirst: true, expected: ["status of 401"] });
 
   await expect.poll(() => page.locator("main").innerText()).toContain("tensorlake serve");
   await expect.poll(() => page.getByRole("option").count()).toBe(0);
+
+  const token = new URLSearchParams(new URL(addressOf("pets")).hash.slice(1)).get("token");
+  await page.getByLabel("Token:").fill(token ?? "");
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await expect.poll(() => count(page)).toBe("40 rows");
 });
 
 test("the token leaves the address at once, so that links can be shared", async () => {

@@ -42,6 +42,7 @@ FILE_MODE = 0o600
 FOREIGN_MODE = stat.S_IRWXO | stat.S_IWGRP
 """Permissions refused to others; a group may read, as it does a secret mounted in a container."""
 TOML = ".toml"
+LONGEST_LIFETIME = timedelta(days=99_999)
 TOKEN = re.compile(r"tl_([0-9a-f]{8})_[A-Za-z0-9_-]{43}")
 
 
@@ -203,12 +204,22 @@ def parse_lifetime(text: str) -> timedelta | None:
     """
     if text == "never":
         return None
-    lifetime = duration_of(text, what="lifetime")
-    if not lifetime:
-        raise InvalidInputError(
-            f"{text!r} is not a lifetime\ngive one like 90d, 12h or 30min, or never", actual=text
-        )
+    try:
+        lifetime = duration_of(text, what="--expires")
+    except InvalidInputError as error:
+        raise _no_lifetime(text) from error
+    if not lifetime or lifetime > LONGEST_LIFETIME:
+        raise _no_lifetime(text)
     return lifetime
+
+
+def _no_lifetime(text: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"--expires {text!r} is not a lifetime of more than 0 and at most"
+        f" {LONGEST_LIFETIME.days:,} days\ngive one like 90d, 12h or 30min, or never",
+        argument="expires",
+        actual=text,
+    )
 
 
 @contextmanager

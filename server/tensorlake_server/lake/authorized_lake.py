@@ -244,7 +244,8 @@ class AllowedLake:
             wanted = f"{action.name.lower()}:{name}{at}"
             raise AccessError(
                 f"{self._principal.name!r} may not do this: it needs the scope {wanted!r}"
-                f"\nask for a token: tensorlake token create --scope {wanted!r}",
+                "\nthe owner of the server makes a token: tensorlake token create --name NAME"
+                f" --scope {wanted!r} --auth FILE",
                 dataset=name,
                 scope=wanted,
             )

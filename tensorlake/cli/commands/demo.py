@@ -35,6 +35,10 @@ def demo(
 
 def _clear(lake: Path) -> None:
     """Delete the datasets of an earlier demo; refuse a folder that has anything else."""
+    if lake.exists() and not lake.is_dir():
+        raise InvalidInputError(
+            f"tensorlake demo --lake {lake}: this is a file; name a folder that does not exist"
+        )
     if lake.exists():
         others = sorted(path.name for path in lake.iterdir() if path.name not in DATASETS)
         if others:
@@ -45,7 +49,13 @@ def _clear(lake: Path) -> None:
     for name in DATASETS:
         if tl.exists(str(lake / name)):
             tl.delete(str(lake / name), confirm=str(lake / name))
-    lake.mkdir(parents=True, exist_ok=True)
+    try:
+        lake.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInputError(
+            f"tensorlake demo --lake {lake}: the folder cannot be made ({error.strerror});"
+            " name another one"
+        ) from error
 
 
 DATASETS = ("digits", "scenes")

@@ -29,7 +29,13 @@ from tensorlake.cli.exits import FAILED
 from tensorlake.cli.options import AsJson
 from tensorlake.cli.output import print_json, print_table
 from tensorlake.cli.terms import Terms
-from tensorlake.errors import AccessError, TensorlakeError, UnsupportedStoreError
+from tensorlake.errors import (
+    AccessError,
+    MissingExtraError,
+    TensorlakeError,
+    UnsupportedFeatureError,
+    UnsupportedStoreError,
+)
 from tensorlake.storage import Store, open_store, probe, run
 
 __all__ = ["doctor"]
@@ -116,7 +122,11 @@ def doctor(
         options = terms.options_for(url)
         try:
             store = open_store(url, storage_options=options)
-            found += run(_check_store(store, write=write))
+            if store.is_local and not Path(store.url).is_dir():
+                detail = f"there is no folder {store.url!r}; make it first, or check its name"
+                found.append(Finding("failed", "store", detail))
+            else:
+                found += run(_check_store(store, write=write))
         except TensorlakeError as error:
             found.append(Finding("failed", "store", str(error)))
     lines = [(one.state, one.what, one.detail) for one in found]
@@ -145,6 +155,13 @@ def _check_installation() -> Iterator[Finding]:
             yield Finding("absent", f"extra {extra!r}", needed)
         else:
             yield Finding("ok", f"extra {extra!r}", ", ".join(map(_version_of, modules)))
+    from tensorlake.dataset import check_viewer_is_built  # lazy: --help does not need it
+
+    try:
+        check_viewer_is_built()
+        yield Finding("ok", "viewer", "built")
+    except (MissingExtraError, UnsupportedFeatureError) as error:
+        yield Finding("absent", "viewer", str(error).splitlines()[-1])
 
 
 def _version_of(module: str) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import runpy
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ from tensorlake.cli.exits import exits_cleanly
 from tensorlake.cli.options import AsJson
 from tensorlake.cli.output import print_json, print_table, print_text
 from tensorlake.cli.terms import Terms, with_terms
-from tensorlake.errors import InvalidInputError
+from tensorlake.errors import InvalidInputError, missing_extra
 
 __all__ = ["flows"]
 
@@ -53,6 +54,8 @@ def run(
     tl.flows.connect(database)
     if not file.is_file():
         raise InvalidInputError(f"there is no file {str(file)!r} to read flows from")
+    if find_spec("dbos") is None:  # before the file does anything
+        raise missing_extra("tensorlake flows", "flows")
     runpy.run_path(str(file), run_name=file.stem)
     tl.flows.run()
 

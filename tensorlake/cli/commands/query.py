@@ -6,6 +6,7 @@ rows, unless ``-n`` limits them.
 
 import csv
 import json
+import os
 import re
 import sys
 from collections.abc import Generator
@@ -39,6 +40,19 @@ class Format(StrEnum):
     CSV = "csv"
     ARROW = "arrow"
     PARQUET = "parquet"
+
+
+ENDINGS = {
+    ".csv": Format.CSV,
+    ".json": Format.JSON,
+    ".jsonl": Format.JSONL,
+    ".ndjson": Format.JSONL,
+    ".parquet": Format.PARQUET,
+    ".arrow": Format.ARROW,
+    ".arrows": Format.ARROW,
+    ".txt": Format.TABLE,
+}
+"""The format of an output file by its ending."""
 
 
 def query(
@@ -77,7 +91,13 @@ def query(
         Format | None, typer.Option("--format", help="Output format; default table.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write to a file instead of stdout.")
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Write to a file instead of stdout, in the format of its ending.",
+        ),
     ] = None,
     at: At = None,
     as_json: AsJson = False,
@@ -89,7 +109,11 @@ def query(
     Example: tensorlake query pets.tl "WHERE label = 'cat'" -n 5
     """
     text = _query_text(tql, file)
-    chosen = _chosen(output_format, as_json=as_json, as_json_lines=as_json_lines)
+    given = _given(output_format, as_json=as_json, as_json_lines=as_json_lines)
+    chosen = given or Format.TABLE
+    if output is not None and str(output) != "-":
+        chosen = _format_of(output, given)
+        _check_output(output)
     with terms.open(url, at=at, read_only=save is None) as ds:
         view = ds.query(text, **parse_parameters(param))
         if explain:
@@ -116,13 +140,40 @@ def query(
             print(f"… {len(view) - stop:,} more rows (-n 0 shows all)", file=sys.stderr)
 
 
-def _chosen(output_format: Format | None, *, as_json: bool, as_json_lines: bool) -> Format:
+def _given(output_format: Format | None, *, as_json: bool, as_json_lines: bool) -> Format | None:
     """Return --format, or the format of its short flags."""
     short = [Format.JSON] * as_json + [Format.JSONL] * as_json_lines
     given = {*short, *([] if output_format is None else [output_format])}
     if len(given) > 1:
         wrong_usage(f"pass one of --format, --json and --jsonl, got {' and '.join(sorted(given))}")
-    return given.pop() if given else Format.TABLE
+    return given.pop() if given else None
+
+
+def _format_of(output: Path, given: Format | None) -> Format:
+    """Return the format of a file: as given, or of its ending; they may not contradict."""
+    ending = output.suffix.lower()
+    named = ENDINGS.get(ending)
+    if given is None and named is None and ending:
+        wrong_usage(
+            f"-o {str(output)!r}: {ending!r} is the ending of no format"
+            f"; use one of {', '.join(ENDINGS)}, or give --format"
+        )
+    if given is not None and named not in {None, given}:
+        wrong_usage(
+            f"-o {str(output)!r} is named as {named}, but {given} was asked for"
+            "; give one of both, or another ending"
+        )
+    return given or named or Format.TABLE
+
+
+def _check_output(output: Path) -> None:
+    """Refuse a file that cannot be written, before the query runs."""
+    if output.is_dir():
+        wrong_usage(f"-o {str(output)!r} is a folder; give the path of a file")
+    if not output.parent.is_dir():
+        wrong_usage(f"-o {str(output)!r}: there is no folder {str(output.parent)!r}; make it first")
+    if not os.access(output if output.exists() else output.parent, os.W_OK):
+        wrong_usage(f"-o {str(output)!r} may not be written; give another path")
 
 
 def parse_parameters(pairs: list[str] | None) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def create(
     Example: tensorlake token create --name ana --scope read:pets
     """
     scopes = [part for one in scope for part in ("--scope", one)]
-    _become("create", "--name", name, *scopes, "--expires", expires, auth=auth)
+    _become("create", "--name", name, *scopes, f"--expires={expires}", auth=auth)
 
 
 @token.command("ls")

@@ -257,7 +257,12 @@ class FsspecStore(Unmapped):
     async def _in_thread(self, call: Callable[[], T]) -> T:
         with span("store request", kind="CLIENT") as traced:
             traced.note(store=self.url)
-            return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+            try:
+                return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+            except Exception as error:
+                if _is_transport_error(error):  # huggingface_hub passes httpx's on
+                    raise ConnectionError(str(error)) from error
+                raise
 
     def _check_writable(self) -> None:
         if self._protocol not in EXCLUSIVE_CREATE:
@@ -310,12 +315,13 @@ class FsspecStore(Unmapped):
 
 
 def _connect(url: str, shown: str, options: dict[str, Any]) -> tuple[str, Any, str]:
+    target = url.removeprefix(PREFIX)
+    protocol = target.partition("://")[0]
     try:
         import fsspec
     except ImportError as error:
-        raise missing_extra(f"the store {shown!r}", "s3fs") from error
-    target = url.removeprefix(PREFIX)
-    protocol = target.partition("://")[0]
+        extra = "hf" if protocol == "hf" else "s3fs"
+        raise missing_extra(f"the store {shown!r}", extra) from error
     try:
         # Listings and instances are not cached: what others write must be seen.
         uncached = {"skip_instance_cache": True, "use_listings_cache": False}
@@ -351,6 +357,14 @@ def _spelled(protocol: str, options: Mapping[str, Any]) -> dict[str, Any]:
 def _is_transient(error: Exception) -> bool:
     is_refused = isinstance(error, _NOT_AGAIN) or getattr(error, "errno", None) == errno.EINVAL
     return isinstance(error, OSError) and not is_refused
+
+
+def _is_transport_error(error: Exception) -> bool:
+    """Return whether httpx, under either of its names, could not reach a server."""
+    kinds = ((kind.__module__.partition(".")[0], kind.__name__) for kind in type(error).__mro__)
+    return any(
+        kind in {("httpx", "TransportError"), ("httpx2", "TransportError")} for kind in kinds
+    )
 
 
 def _code(error: OSError) -> str:

@@ -87,7 +87,7 @@ def pydicom() -> ModuleType:
     try:
         import pydicom as library
     except ImportError as error:
-        raise missing_extra("DICOM files", "medical") from error
+        raise missing_extra("reading DICOM files", "medical") from error
     return cast("ModuleType", library)
 
 

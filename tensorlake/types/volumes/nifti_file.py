@@ -145,7 +145,7 @@ def nibabel() -> ModuleType:
     try:
         import nibabel as library
     except ImportError as error:
-        raise missing_extra("NIfTI files", "medical") from error
+        raise missing_extra("reading NIfTI files", "medical") from error
     return cast("ModuleType", library)
 
 

@@ -162,3 +162,16 @@ def test_the_examples_that_only_read_run_as_they_are(run, tmp_path, monkeypatch,
         _, *arguments = shlex.split(help_text.rpartition("Example: ")[2])
         ended = run(*arguments)
         assert ended.code == 0, f"{name}: {ended.err}"
+
+
+def test_a_file_of_flows_is_not_run_without_their_extra(run, monkeypatch, tmp_path):
+    flows = tmp_path / "arrivals.py"
+    flows.write_text("import pathlib; pathlib.Path(__file__).with_name('ran').touch()")
+    monkeypatch.setenv("TENSORLAKE_FLOWS", str(tmp_path / "flows.sqlite"))
+    monkeypatch.setattr("tensorlake.cli.commands.flows.find_spec", lambda _name: None)
+
+    refused = run("flows", "run", str(flows))
+
+    assert refused.code == 1
+    assert "pip install 'tensorlake-dl[flows]'" in refused.err
+    assert not (tmp_path / "ran").exists()

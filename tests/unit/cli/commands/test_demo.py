@@ -46,3 +46,13 @@ def test_an_image_codec_that_is_missing_is_named_before_anything_is_written(
 
     assert "tensorlake-dl[media]" in refused.err
     assert not (tmp_path / "lake").exists()
+
+
+def test_a_lake_that_is_a_file_is_refused(tmp_path, run):
+    (tmp_path / "b0.py").write_text("text")
+
+    for lake, reason in (("b0.py", "this is a file"), ("b0.py/x", "the folder cannot be made")):
+        refused = run("demo", "--lake", str(tmp_path / lake))
+        assert refused.code == 1
+        assert reason in refused.err
+        assert refused.err.startswith("InvalidInputError [invalid-input]")

@@ -143,6 +143,48 @@ def test_query_writes_arrow_and_parquet_files(run, pets, tmp_path):
     assert [row["label"] for row in rows] == ["cat", "dog", "dog"]
 
 
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [
+        ("rows.parquet", b"PAR1"),
+        ("rows.CSV", b"label"),
+        ("rows.json", b"["),
+        ("rows.jsonl", b'{"label"'),
+        ("rows.arrow", b"\xff\xff\xff\xff"),
+        ("rows", b"label\n"),
+    ],
+)
+def test_an_output_file_has_the_format_of_its_ending(run, pets, tmp_path, name, start):
+    target = tmp_path / name
+
+    done = run("query", pets, "SELECT label", "-o", str(target))
+
+    assert (done.code, done.out) == (0, "")
+    assert target.read_bytes().startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "reason"),
+    [
+        ("rows.xyz", [], "'.xyz' is the ending of no format; use one of .csv, .json"),
+        ("rows.csv", ["--format", "parquet"], "is named as csv, but parquet was asked for"),
+        ("rows.json", ["--jsonl"], "is named as json, but jsonl was asked for"),
+        ("missing/rows.csv", [], "there is no folder"),
+        (".", [], "is a folder"),
+    ],
+)
+def test_an_output_file_that_cannot_be_meant_is_wrong_usage(
+    run, pets, tmp_path, name, flags, reason
+):
+    before = sorted(tmp_path.iterdir())
+
+    refused = run("query", pets, "SELECT label", "-o", str(tmp_path / name), *flags)
+
+    assert refused.code == 2
+    assert reason in refused.err
+    assert sorted(tmp_path.iterdir()) == before
+
+
 def test_parquet_without_a_file_is_wrong_usage(run, pets):
     refused = run("query", pets, "SELECT label", "--format", "parquet")
 

@@ -25,6 +25,24 @@ def test_serve_says_where_the_viewer_is_and_ends_with_a_signal(tmp_path):
     assert "small" in line
 
 
+@pytest.mark.slow  # a server that starts from nothing
+def test_serve_says_that_the_token_of_its_link_has_all_rights(tmp_path):
+    auth = ["--auth", str(tmp_path / "tokens.toml")]
+    create = ["token", "create", "--name", "ana", "--scope", "read", *auth]
+    assert tensorlake(create, folder=tmp_path)[0] == 0
+    tl.create(str(tmp_path / "lake" / "small.tl"), {"x": "int64"}).close()
+    command = [sys.executable, "-m", "tensorlake", "serve", str(tmp_path / "lake"), "--port", "0"]
+
+    with subprocess.Popen([*command, *auth], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            told = next(line for line in server.stdout if "has all rights" in line)
+        finally:
+            server.terminate()
+
+    assert told.startswith("The token of this link has all rights: keep it to yourself.")
+
+
 def test_serve_refuses_what_is_no_lake(tmp_path):
     status, printed = tensorlake(["serve", "nonsense://x", "--port", "0"], folder=tmp_path)
 

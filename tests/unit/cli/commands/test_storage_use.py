@@ -114,6 +114,14 @@ def test_cp_is_copy(run, pets):
     assert len(tl.open(f"{pets}-copy")) == 3
 
 
+def test_doctor_makes_no_folder_that_is_not_there(run, tmp_path):
+    found = run("doctor", str(tmp_path / "nope"))
+
+    assert found.code == 1
+    assert f"there is no folder {str(tmp_path / 'nope')!r}" in found.out
+    assert not (tmp_path / "nope").exists()
+
+
 def test_doctor_says_what_is_installed(run):
     found = {one["what"]: one for one in json.loads(run("doctor", "--json").out)}
 

@@ -12,9 +12,10 @@ from tensorlake.errors import (
     CorruptionError,
     InvalidInputError,
     MissingExtraError,
+    StorageError,
     UnsupportedStoreError,
 )
-from tensorlake.storage import FsspecStore, open_store, run
+from tensorlake.storage import FsspecStore, RetryPolicy, open_store, run
 
 
 @pytest.fixture
@@ -138,3 +139,23 @@ def test_requests_are_made_in_the_stores_own_threads(store):
 
     assert seen
     assert all(name.startswith("tensorlake-fsspec") for name in seen)
+
+
+@pytest.mark.parametrize("package", ["httpx", "httpx2"])
+def test_a_server_that_httpx_cannot_reach_is_a_storage_error(store, monkeypatch, package):
+    base = type("TransportError", (Exception,), {"__module__": f"{package}._exceptions"})
+    unreachable = type("ConnectError", (base,), {"__module__": f"{package}._exceptions"})
+
+    def info(_path):
+        raise unreachable("[Errno -2] Name or service not known")
+
+    monkeypatch.setattr(store._files, "info", info)
+    monkeypatch.setattr(store, "_policy", RetryPolicy(attempts=1))
+    with pytest.raises(StorageError, match="could not look up object 'a' of 'fsspec"):
+        run(store.head("a"))
+
+
+def test_hf_needs_its_own_extra_where_fsspec_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(MissingExtraError, match="'hf'"):
+        open_store("hf://datasets/x/y")
