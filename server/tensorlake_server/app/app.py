@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from anyio import CapacityLimiter, to_thread
@@ -32,6 +32,7 @@ from tensorlake_server.http.parameters import CHECKED
 from tensorlake_server.http.problems import PROBLEM_TYPE, Problem, add_problem_answers
 from tensorlake_server.lake.group_commits import GroupCommits
 from tensorlake_server.lake.lake import Lake
+from tensorlake_server.lake.places import without_places
 from tensorlake_server.messages.changes import TransactionRequest
 from tensorlake_server.messages.messages import ProblemInfo, SessionRequest
 from tensorlake_server.request.access import Access, cookie_name
@@ -154,9 +155,8 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.run_infos = RunInfos(KEPT_INFOS)
     app.state.thumbnails = Thumbnails(settings.thumbnails_nbytes)
     lake: Lake = app.state.lake
-    add_problem_answers(
-        app, hidden_urls=lambda: lake.hidden_urls[1 if settings.is_loopback else 0 :]
-    )
+    app.state.shown = partial(without_places, lake=lake, settings=settings)
+    add_problem_answers(app, shown=app.state.shown)
     app.router.routes.extend(prepared_routes())
     add_components(
         app,

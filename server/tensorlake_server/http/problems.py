@@ -43,7 +43,7 @@ from tensorlake.errors import (
 from tensorlake_server.http.methods import allowed_methods
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from fastapi import FastAPI
     from starlette.requests import Request
@@ -133,10 +133,15 @@ def fault_response(error: Exception) -> JSONResponse:
     return problem_response(500, "internal", "internal server error; see the server's log")
 
 
-def problem_of(error: TensorlakeError) -> dict[str, Any]:
-    """Describe an error where it can have no status of its own: in an answer that has begun."""
+def problem_of(error: TensorlakeError, *, shown: Callable[[str], str]) -> dict[str, Any]:
+    """Describe an error where it can have no status of its own: in an answer that has begun.
+
+    Args:
+        error: The error.
+        shown: Returns a message without places that those who ask need not know.
+    """
     status, facts = describe_error(error)
-    return _body(status, error.code, str(error), facts)
+    return _body(status, error.code, shown(str(error)), facts)
 
 
 def _body(status: int, code: str, detail: str, facts: dict[str, Any]) -> dict[str, Any]:
@@ -166,19 +171,13 @@ def describe_error(error: TensorlakeError) -> tuple[int, dict[str, Any]]:
     return status, shown
 
 
-def add_problem_answers(app: FastAPI, *, hidden_urls: Callable[[], Sequence[str]]) -> None:
+def add_problem_answers(app: FastAPI, *, shown: Callable[[str], str]) -> None:
     """Make every failure of the app's routes a problem.
 
     Args:
         app: The application.
-        hidden_urls: Returns where the lake is, when those who ask need not know: messages then name
-            the objects under it by their paths in the lake.
+        shown: Returns a message without places that those who ask need not know.
     """
-
-    def shown(detail: str) -> str:
-        for url in hidden_urls():
-            detail = detail.replace(f"{url}/", "").replace(url, "the lake")
-        return detail
 
     def on_tensorlake_error(_request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, TensorlakeError)

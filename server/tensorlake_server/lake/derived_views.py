@@ -104,6 +104,13 @@ class DerivedViews:
         """Options of the store there."""
         return self._options
 
+    @property
+    def places(self) -> list[tuple[str, str]]:
+        """Where each copy is that this process opened, after its name; their folder last."""
+        with self._lock:
+            folder = [] if self._url is None else [("", self._url)]
+            return [*((name, copy.url) for name, copy in self._copies.items()), *folder]
+
     def names(self, dataset: Dataset) -> list[str]:
         """List the saved views of a dataset."""
         return sorted(run(list_views(session_of(dataset).store)))

@@ -451,9 +451,9 @@ class Lake:
         return self._options if self.split(name)[1] is None else self._derived.options
 
     @property
-    def hidden_urls(self) -> list[str]:
-        """Where data is, which those who ask need not know."""
-        return [self._url, *filter(None, [self._derived.url])]
+    def places(self) -> list[tuple[str, str]]:
+        """URLs of data, each after the name of the dataset there; "" for a folder of several."""
+        return [*self._derived.places, (self._own_name if self.is_one_dataset else "", self._url)]
 
     @property
     def _own_name(self) -> str:

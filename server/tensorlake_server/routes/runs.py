@@ -225,7 +225,7 @@ def _info(request: Request, name: str, run: str, limits: QueryLimits) -> RunInfo
                     kept.put(key, info)
             return info
     except TensorlakeError as error:
-        return RunInfo(name=run, status="unreadable", problem=str(error))
+        return RunInfo(name=run, status="unreadable", problem=request.app.state.shown(str(error)))
 
 
 def _response(body: str) -> Response:

@@ -230,7 +230,7 @@ def _member(request: Request, name: str, asked: StreamRequest, loader: Loader) -
 
     def begin(number: int) -> tuple[Loader, WrittenBatches]:
         opened = waiting.pop() if waiting and number == first else _open(request, name, at(number))
-        return opened, WrittenBatches(opened, problem_of)
+        return opened, WrittenBatches(opened, partial(problem_of, shown=request.app.state.shown))
 
     def at(number: int) -> StreamRequest:
         if asked.batches:

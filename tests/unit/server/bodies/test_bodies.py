@@ -44,7 +44,7 @@ def echo() -> httpx.Client:
 
     app = FastAPI()
     app.state.body_threads = CapacityLimiter(1)
-    add_problem_answers(app, hidden_urls=list)
+    add_problem_answers(app, shown=str)
     app.include_router(router)
     return httpx.Client(transport=InProcess(app), base_url="http://test")
 

@@ -282,3 +282,18 @@ def test_servers_that_share_a_folder_share_the_copy(connected: Connect, lake: Pa
 
     assert found == [found[0]] * 4
     assert len(tl.list(folder)) == 1
+
+
+def test_errors_name_a_view_and_a_dataset_as_the_client_does(
+    connected: Connect, lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(lake.parent)
+    client = connected("read:*", derived="derived")
+
+    for name, path in (("pets#big", BIG), ("pets", "/v1/datasets/pets")):
+        for asked in ("rows?columns=secret", "rows?version=nowhere", "statistics/secret"):
+            refused = client.get(f"{path}/{asked}")
+
+            assert refused.status_code == 404, refused.text
+            assert str(lake.parent) not in refused.text
+            assert f"{name!r} has no" in refused.json()["detail"]
