@@ -36,16 +36,26 @@ def moment_of_text(text: object, query: str, syntax: ast.Expr) -> Constant:
     Raises:
         QuerySyntaxError: the string is not a moment.
     """
-    try:
-        moment = dt.datetime.fromisoformat(str(text).strip())
-    except ValueError:
+    count = microseconds_of_text(str(text))
+    if count is None:
         raise QuerySyntaxError(
             f"{text!r} is not a time",
             text=query,
             span=syntax.span,
             hint="write DATE '2026-01-01', or TIMESTAMP '2026-01-01 12:30:00'",
-        ) from None
-    return _moment(moment, syntax)
+        )
+    return _coarsest(count, syntax)
+
+
+def microseconds_of_text(text: str) -> int | None:
+    """Return the microseconds since 1970 of a text in ISO 8601; None if it is not a moment.
+
+    It is in UTC where it names no zone.
+    """
+    try:
+        return _microseconds(dt.datetime.fromisoformat(text.strip()))
+    except (ValueError, OverflowError):  # beyond the years 1 to 9999, where its zone moves it there
+        return None
 
 
 def moment_of_value(
@@ -57,9 +67,17 @@ def moment_of_value(
         QuerySyntaxError: it is not a time (NaT), or beyond what int64 counts.
     """
     if isinstance(value, dt.datetime):
-        return _moment(value, syntax)
+        try:
+            return _coarsest(_microseconds(value), syntax)
+        except OverflowError:
+            raise QuerySyntaxError(
+                f"{value} is not a time between the years 1 and 9999 of UTC",
+                text=query,
+                span=syntax.span,
+                hint="give one without a zone, or None",
+            ) from None
     if isinstance(value, dt.date):
-        return _moment(dt.datetime.combine(value, dt.time()), syntax)
+        return _coarsest(_microseconds(dt.datetime.combine(value, dt.time())), syntax)
     if isinstance(value, dt.timedelta):
         return _duration(value // dt.timedelta(microseconds=1), "us", syntax)
     if np.isnat(value):
@@ -141,10 +159,13 @@ def _first(vectors: Sequence[Vector], _num_rows: int) -> Vector:
     return vectors[0]
 
 
-def _moment(moment: dt.datetime, syntax: ast.Expr) -> Constant:
+def _microseconds(moment: dt.datetime) -> int:
     if moment.tzinfo is not None:
         moment = moment.astimezone(dt.UTC).replace(tzinfo=None)
-    count = (moment - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1)  # noqa: DTZ001 both are in UTC
+    return (moment - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1)  # noqa: DTZ001 both are in UTC
+
+
+def _coarsest(count: int, syntax: ast.Expr) -> Constant:
     unit: TimeUnit = "us"
     if count % 10**6 == 0:
         count, unit = count // 10**6, "s"

@@ -44,6 +44,8 @@ CAST_TYPES = {
     "text": "text",
     "varchar": "text",
     "string": "text",
+    "timestamp": "timestamp",
+    "date": "date",
 }
 
 

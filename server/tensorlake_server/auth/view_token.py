@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from tensorlake.errors import ViewNotFoundError
+from tensorlake.errors import QueryLimitError, ViewNotFoundError
 
 __all__ = ["ViewQuery", "read_token", "write_token"]
 
@@ -54,8 +54,19 @@ class ViewQuery(msgspec.Struct, frozen=True):
 
 
 def write_token(query: ViewQuery, *, key: bytes) -> str:
-    """Write a query as a token; equal queries give equal tokens."""
-    packed = zlib.compress(msgspec.json.encode(query, order="deterministic"), 9)
+    """Write a query as a token; equal queries give equal tokens.
+
+    Raises:
+        QueryLimitError: It has more bytes than `read_token` takes.
+    """
+    encoded = msgspec.json.encode(query, order="deterministic")
+    if len(encoded) > MAX_QUERY_NBYTES:
+        raise QueryLimitError(
+            f"the query and its parameters have {len(encoded):,} bytes as JSON, and"
+            f" {MAX_QUERY_NBYTES:,} is the most that the id of a result holds"
+            "\ngive a shorter text, or fewer or smaller parameters"
+        )
+    packed = zlib.compress(encoded, 9)
     return f"{_text(packed)}.{_text(_mac(packed, key))}"
 
 

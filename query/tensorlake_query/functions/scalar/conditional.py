@@ -3,7 +3,7 @@
 CASE takes the first arm whose condition is true; without ELSE the rest is NULL. Its results must be
 of one kind: all numbers (of their common dtype), all text, all booleans. CAST of text that is
 not a number, or of a float that an integer cannot hold, is NULL. Times
-become text in ISO 8601, in UTC.
+become text in ISO 8601, in UTC, and such text becomes times.
 """
 
 import json
@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import structs
 
 from tensorlake_query.functions.registry import Function, Site
-from tensorlake_query.functions.scalar.dates import same_units
+from tensorlake_query.functions.scalar.dates import bind_to_time, same_units
 from tensorlake_query.functions.scalar.operators import TEXT_COST, adapted, required_number
 from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.errors import joined, listed, nearest
@@ -205,6 +205,8 @@ def bind_cast(site: Site, type_name: str) -> Bound:
     operand = site.args[0]
     if target == "text":
         return _bind_to_text(site)
+    if target in {"timestamp", "date"}:
+        return bind_to_time(site, target)
     if operand.type.kind == "text":
         return _bind_parse(site, operand, np.dtype(target))
     if operand.type.kind == "json":

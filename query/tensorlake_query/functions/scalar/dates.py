@@ -11,10 +11,17 @@ import numpy as np
 from tensorlake_query.functions.registry import Function, Site
 from tensorlake_query.syntax.errors import joined, listed, nearest
 from tensorlake_query.values.bound import Bound, Constant, show
+from tensorlake_query.values.conversions import JSON_COST, as_text
 from tensorlake_query.values.source import AnyArray, TimeUnit, UniformBatch
-from tensorlake_query.values.times import PER_SECOND, in_unit, is_time, moment_of_text
+from tensorlake_query.values.times import (
+    PER_SECOND,
+    in_unit,
+    is_time,
+    microseconds_of_text,
+    moment_of_text,
+)
 from tensorlake_query.values.types import FLOAT, INT, describe
-from tensorlake_query.values.vectors import Vector
+from tensorlake_query.values.vectors import Vector, python_values
 
 DAY, HOUR, MINUTE = 86_400, 3600, 60
 WEEK_DAYS = 7
@@ -63,6 +70,50 @@ def same_units(site: Site, alternatives: Sequence[Bound]) -> list[Bound]:
     for each in alternatives:
         finest, _ = same_times(site, finest, each)
     return [same_times(site, finest, each)[1] for each in alternatives]
+
+
+def bind_to_time(site: Site, target: str) -> Bound:
+    """Bind `CAST(x AS TIMESTAMP)` or `CAST(x AS DATE)`, the begin of the day in UTC.
+
+    Raises:
+        QueryTypeError: x is neither a timestamp nor text nor JSON.
+    """
+    operand = site.args[0]
+    unit = operand.type.timestamp_unit
+    if unit is not None and target == "timestamp":
+        return site.apply(lambda vectors, _num_rows: vectors[0], operand.type)
+    if unit is not None:
+        per_second = PER_SECOND[unit]
+
+        def days(vectors: Sequence[Vector], _num_rows: int) -> Vector:
+            return replace(vectors[0], values=_days(vectors[0].values, per_second))
+
+        return site.apply(days, replace(operand.type, timestamp_unit="s"))
+    text = as_text(operand) if operand.type.kind != "label" else None
+    if text is None:
+        raise site.fail(
+            f"cannot cast {show(operand)}, {describe(operand.type)}, to {target.upper()}",
+            hint="give a text such as '2026-01-01 12:30', or a timestamp",
+        )
+
+    def read(vectors: Sequence[Vector], _num_rows: int) -> Vector:
+        counts = [
+            microseconds_of_text(value) if isinstance(value, str) else None
+            for value in python_values(vectors[0].values)
+        ]
+        valid = np.array([count is not None for count in counts], np.bool_)
+        values = np.array([count or 0 for count in counts], np.int64)
+        if target == "date":
+            values = _days(values, PER_SECOND["us"])
+        return UniformBatch(values, valid)
+
+    column_type = replace(INT, timestamp_unit="us" if target == "timestamp" else "s", nullable=True)
+    return site.apply(read, column_type, args=(text,), cost=JSON_COST)
+
+
+def _days(counts: AnyArray, per_second: int) -> AnyArray:
+    """Return the begin of each moment's day, in seconds."""
+    return np.floor_divide(counts.astype(np.int64), per_second * DAY) * DAY
 
 
 def _year(seconds: AnyArray) -> AnyArray:

@@ -1,9 +1,12 @@
 """Times of different units meet in the finer one, wherever values meet."""
 
+import datetime as dt
+import importlib
+
 import numpy as np
 import pytest
 
-from tensorlake_query import ColumnType, compile_query
+from tensorlake_query import ColumnType, QueryError, compile_query
 from tests.unit.query.array_source import ArraySource, samples
 
 DAYS = np.array(["2026-01-01", "2026-01-02", "2026-01-03"], "datetime64[D]")
@@ -56,3 +59,83 @@ def test_a_set_operation_and_a_join_compare_times(first, second):
 
     assert both.num_rows == 3
     assert samples(joined.columns["n"]) == [3]
+
+
+TEXTS = [
+    "2026-01-02", "2026-01-02 12:30", "2026-01-02T12:30:15.25Z", "1969-12-31 23:59:59.999999", "",
+    "x", "2026-02-30", None, "9999-12-31 23:59:59", "0001-01-01",
+]  # fmt: skip
+OFFSETS = {
+    "2026-01-02T01:30:00+02:00": ("2026-01-01T23:30", "2026-01-01"),
+    "2026-01-01 20:00-05:00": ("2026-01-02T01:00", "2026-01-02"),
+    "0001-01-01T00:00:00+02:00": (None, None),  # before what can be counted
+    "9999-12-31T23:59:59-02:00": (None, None),
+}
+
+
+def cast_of(texts, type_name):
+    text = ColumnType("text", None, (), nullable=True)
+    source = ArraySource({"c": (text, list(texts))})
+    plan = compile_query(f"SELECT CAST(c AS {type_name}) AS x", source.schema)
+    unit = plan.columns["x"].timestamp_unit
+    found = samples(plan.run(source).columns["x"])
+    return [None if count is None else np.datetime64(count, unit) for count in found]
+
+
+@pytest.mark.parametrize("type_name", ["TIMESTAMP", "DATE"])
+def test_text_is_cast_to_the_time_that_duckdb_reads(type_name):
+    database = importlib.import_module("duckdb").connect(":memory:")
+    asked = f"SELECT TRY_CAST(c AS {type_name}) FROM UNNEST(?) AS _(c)"
+    theirs = [value for (value,) in database.execute(asked, [TEXTS]).fetchall()]
+
+    expected = [None if value is None else np.datetime64(value) for value in theirs]
+    assert cast_of(TEXTS, type_name) == expected
+
+
+@pytest.mark.parametrize(("text", "expected"), OFFSETS.items())
+def test_a_zone_in_a_cast_text_is_brought_to_utc_as_in_a_literal(text, expected):
+    moments_found = [cast_of([text], name)[0] for name in ("TIMESTAMP", "DATE")]
+
+    assert moments_found == [value and np.datetime64(value) for value in expected]
+
+
+def test_what_a_query_wrote_as_text_is_cast_back():
+    for unit in UNITS:
+        source = source_of(unit, unit)
+        same = "CAST(CAST(t AS TEXT) AS TIMESTAMP) = t AND CAST(t AS TIMESTAMP) = t"
+
+        found = compile_query(f"WHERE {same}", source.schema).run(source)
+
+        assert found.rows.tolist() == [0, 1, 2]
+
+
+def test_the_date_of_a_time_is_its_day():
+    source = ArraySource({"t": (moments("ms")[0], [-1, 0, 86_400_000 + 5])})
+    found = compile_query("SELECT CAST(t AS DATE) AS x", source.schema).run(source)
+
+    assert samples(found.columns["x"]) == [-86_400, 0, 86_400]
+
+
+def test_strings_of_json_are_cast_to_times_and_its_numbers_are_null():
+    source = ArraySource({"m": (ColumnType("json", None, ()), [{"at": "2026-01-02"}, {"at": 5}])})
+    expr = "CAST(CAST(m['at'] AS DATE) AS TEXT)"
+    found = compile_query(f"SELECT {expr} AS x", source.schema).run(source)
+
+    assert samples(found.columns["x"]) == ["2026-01-02T00:00:00Z", None]
+
+
+@pytest.mark.parametrize("type_name", ["TIMESTAMP", "DATE"])
+def test_numbers_are_not_times(type_name):
+    source = source_of("s", "s")
+    with pytest.raises(QueryError, match=f"cannot cast 5, a number, to {type_name}"):
+        compile_query(f"SELECT CAST(5 AS {type_name}) AS x", source.schema)
+
+
+def test_a_literal_that_its_zone_moves_before_the_first_year_is_not_a_time():
+    source = source_of("s", "s")
+    with pytest.raises(QueryError, match="is not a time"):
+        compile_query("WHERE t > TIMESTAMP '0001-01-01T00:00:00+02:00'", source.schema)
+
+    early = dt.datetime.min.replace(tzinfo=dt.timezone(dt.timedelta(hours=2)))
+    with pytest.raises(QueryError, match="is not a time between the years 1 and 9999"):
+        compile_query("WHERE t > $early", source.schema, params={"early": early})

@@ -3,10 +3,16 @@ from __future__ import annotations
 import base64
 import zlib
 
+import msgspec
 import pytest
 
-from tensorlake.errors import ViewNotFoundError
-from tensorlake_server.auth.view_token import ViewQuery, read_token, write_token
+from tensorlake.errors import QueryLimitError, ViewNotFoundError
+from tensorlake_server.auth.view_token import (
+    MAX_QUERY_NBYTES,
+    ViewQuery,
+    read_token,
+    write_token,
+)
 
 KEY = b"a key of the servers"
 QUERY = ViewQuery(
@@ -63,3 +69,13 @@ def test_an_unsigned_bomb_is_never_unpacked() -> None:
 
     with pytest.raises(ViewNotFoundError):
         read_token(f"{bomb}.{'A' * 22}", key=KEY)
+
+
+def test_a_query_that_no_server_would_read_back_is_refused_by_its_size() -> None:
+    large = msgspec.structs.replace(QUERY, params={"y": "z" * MAX_QUERY_NBYTES})
+    with pytest.raises(QueryLimitError, match=r"the query and its parameters have 262,\d{3} bytes"):
+        write_token(large, key=KEY)
+
+    overhead = len(msgspec.json.encode(msgspec.structs.replace(QUERY, params={"y": ""})))
+    fits = msgspec.structs.replace(QUERY, params={"y": "z" * (MAX_QUERY_NBYTES - overhead)})
+    assert read_token(write_token(fits, key=KEY), key=KEY) == fits

@@ -251,3 +251,12 @@ def test_values_of_media_read_as_handles_are_refused(
     assert "'scan' is Nifti(int16)" in answer.text
     shapes = client.post("/v1/datasets/scans/query", json={"tql": "SELECT SHAPE(scan) AS z"})
     assert shapes.json()["page"]["rows"][0]["z"] == [4, 5, 6]
+
+
+def test_a_parameter_that_is_too_large_for_the_id_is_refused_by_its_size(
+    client: httpx.Client,
+) -> None:
+    answer = client.post(QUERY, json={"tql": "WHERE caption = $y", "params": {"y": "z" * 300_000}})
+
+    assert answer.status_code == 413
+    assert "the query and its parameters have 300," in answer.json()["detail"]
