@@ -60,7 +60,7 @@ from tensorlake.versions.reachability import (
 )
 from tensorlake.versions.refs.create import create_dataset, read_descriptor, what_remains
 from tensorlake.versions.refs.delete_branch import end_branch
-from tensorlake.versions.refs.foreign_objects import foreign_objects, refuse_occupied
+from tensorlake.versions.refs.foreign_objects import foreign_objects, is_dataset, refuse_occupied
 from tensorlake.versions.refs.forgotten import CLEANED, forgotten_before
 from tensorlake.versions.refs.pins import Pin, pinned
 from tensorlake.versions.refs.refs import (
@@ -205,6 +205,7 @@ __all__ = [
     "fresh_rows",
     "group_state",
     "intersect",
+    "is_dataset",
     "is_expired",
     "iter_references",
     "iter_root_references",

@@ -170,14 +170,14 @@ class AllowedLake:
         self.check_writable(name)
         return self._lake.create(name, schema, grace=grace, exist_ok=exist_ok)
 
-    def delete(self, name: str) -> None:
-        """Remove a dataset for good.
+    def delete(self, name: str) -> list[str]:
+        """Remove a dataset for good; return what was left at its place.
 
         Raises:
             AccessError: The principal has no ``admin`` scope for it.
         """
         self.check_writable(name, action=Action.ADMIN)
-        self._lake.delete(name)
+        return self._lake.delete(name)
 
     @property
     def caller(self) -> str:

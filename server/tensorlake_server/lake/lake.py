@@ -5,8 +5,7 @@ absolute, and in a local folder no link that leads out of it. A name that does n
 "not found", so that names reveal nothing about files outside. ``pets#cats`` is the saved view
 ``cats`` of ``pets``, as a dataset of its own (derived_views.py).
 
-Handles of fixed versions and evaluated views are kept, the most recently used ones: a request costs
-no opening, and readers keep their chunk caches. Nothing here is more than a cache.
+Handles of fixed versions and the views used last are kept: a request opens nothing. All is a cache.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from tensorlake.errors import (
 )
 from tensorlake.format import DESCRIPTOR
 from tensorlake.storage import LocalStore, LruCache, open_store, reading_bases, run
-from tensorlake.versions import read_view
+from tensorlake.versions import is_dataset, read_view
 from tensorlake_server.auth.view_token import ViewQuery, read_token
 from tensorlake_server.http.caching import is_fixed
 from tensorlake_server.lake.derived_views import DerivedViews
@@ -87,7 +86,7 @@ class Lake:
         )
         self._runs = KnownRuns()
         self._store = open_store(self._url, storage_options=self._options)
-        self.is_one_dataset = run(self._store.head(DESCRIPTOR)) is not None
+        self.is_one_dataset = run(is_dataset(self._store))
 
     @property
     def url(self) -> str:
@@ -269,14 +268,15 @@ class Lake:
             )
         return tl.create(url, schema, grace=grace, exist_ok=exist_ok, storage_options=options)
 
-    def delete(self, name: str) -> None:
-        """Remove a dataset for good; see ``tl.delete``."""
+    def delete(self, name: str) -> list[str]:
+        """Remove a dataset for good; return what was left at its place, see ``tl.delete``."""
         url = self.url_of(name)
         with self._found(name):
-            tl.delete(url, confirm=url, storage_options=self._options)
+            left = tl.delete(url, confirm=url, storage_options=self._options)
         self._handles.discard(lambda key: key[0] == name)
         self._stores.discard(lambda key: key == name)
         self._runs.discard(lambda one: one == url)
+        return left
 
     def view(self, name: str, token: str) -> tuple[ViewQuery, View]:
         """Open the result of a query, evaluating it again where it is not kept.

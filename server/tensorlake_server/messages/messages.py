@@ -113,6 +113,12 @@ class DatasetName(Message):
     name: str
 
 
+class DatasetDeleted(Message):
+    """Paths at a dataset's place that are not the dataset's, and were left, sorted."""
+
+    left: list[str]
+
+
 class DatasetList(Message):
     """The lake's datasets, by name."""
 

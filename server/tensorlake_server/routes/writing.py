@@ -12,7 +12,7 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, assert_never
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Request
 
 from tensorlake.dataset import (
     Member,
@@ -49,7 +49,7 @@ from tensorlake_server.messages.changes import (
     Update,
     Upsert,
 )
-from tensorlake_server.messages.messages import DatasetName
+from tensorlake_server.messages.messages import DatasetDeleted, DatasetName
 from tensorlake_server.request.context import (
     DatasetPath,
     hold_more,
@@ -83,21 +83,23 @@ def create_dataset(request: Request, asked: CreateRequest) -> DatasetName:
     return DatasetName(name=asked.name)
 
 
-@router.delete("/{name}", status_code=204)
+@router.delete("/{name}", response_model=DatasetDeleted)
 def delete_dataset(
     request: Request,
     name: DatasetPath,
     confirm: Annotated[str, Query(description="the name again")],
-) -> Response:
-    """Remove a dataset and all its versions, for good; needs an ``admin`` scope."""
+) -> DatasetDeleted:
+    """Remove a dataset and all its versions, for good; needs an ``admin`` scope.
+
+    Other files at its place are left; the response names them.
+    """
     lake = lake_of(request)
     lake.check_readable(name)
     if confirm != name:
         raise InvalidInputError(
             f"this removes every version of {name!r} for good\nto confirm: confirm={name}"
         )
-    lake.delete(name)
-    return Response(status_code=204)
+    return DatasetDeleted(left=lake.delete(name))
 
 
 @router.post(

@@ -49,6 +49,7 @@ from tensorlake.versions import (
     Resolved,
     create_dataset,
     foreign_objects,
+    is_dataset,
     read_descriptor,
     refuse_forgotten,
     refuse_occupied,
@@ -138,7 +139,7 @@ def exists(
         False
     """
     store = _open_store(url, _options(storage_options, "fsync", token))
-    return runtime.run(store.head(DESCRIPTOR)) is not None
+    return runtime.run(is_dataset(store))
 
 
 def list_datasets(
@@ -212,7 +213,7 @@ def delete(
 
     Returns:
         The paths that were left, sorted; a folder without objects of the dataset is one item
-        (``"photos/"``). A server does not report it: ``[]``.
+        (``"photos/"``).
 
     Raises:
         InvalidInputError: ``confirm`` is another text; nothing was removed.
@@ -234,12 +235,13 @@ def delete(
         )
     options = _options(storage_options, "fsync", token)
     store = _open_store(url, options)
-    marks = (DESCRIPTOR, *LAST_DELETED, head_path(MAIN))
-    if not any(runtime.run(store.head(mark)) is not None for mark in marks):
+    marks = (*LAST_DELETED, head_path(MAIN))
+    if not runtime.run(is_dataset(store)) and not any(
+        runtime.run(store.head(mark)) is not None for mark in marks
+    ):
         raise _not_found(store, options)
     if isinstance(store, LakeStore):
-        runtime.run(store.remove_dataset())
-        return []
+        return runtime.run(store.remove_dataset())
     Background.join_all(store.url)
     runtime.run(_delete(store))
     return runtime.run(foreign_objects(store))
@@ -454,7 +456,7 @@ LIST_DEPTH = 4
 async def _walk(store: Store, prefix: str = "", *, depth: int = LIST_DEPTH) -> list[Found]:
     """Find the datasets under a prefix; the folders of one are not searched."""
     name = prefix.rstrip("/") or "."
-    if await store.head(f"{prefix}{DESCRIPTOR}") is not None:
+    if await is_dataset(store, prefix):
         return [Found(name, "whole")]
     if depth == 0:
         return []

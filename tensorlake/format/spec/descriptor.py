@@ -8,8 +8,9 @@ unpublished outlives (at least 60, never lowered), ``mirror_of`` the URL that a 
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.format.spec.canonical_json import seal, unseal
@@ -85,3 +86,20 @@ class Descriptor:
         ):
             raise damaged(where, "it does not describe a tensorlake dataset")
         return cls(str(dataset_id), created, grace, mirror_of, value)
+
+
+def is_descriptor(data: bytes) -> bool:
+    """Return whether an object named ``tensorlake.json`` is a descriptor, maybe a damaged one.
+
+    Exports once wrote a file of types under this name: whole JSON without the format's name.
+
+    >>> is_descriptor(b'{"tensors":{"x":"int64"}}'), is_descriptor(b'{"created":17')
+    (False, True)
+    """
+    try:
+        value: object = json.loads(data)
+    except ValueError:  # damaged: its dataset is still there
+        return True
+    return (
+        isinstance(value, dict) and cast("dict[str, object]", value).get("format") == FORMAT_NAME
+    )

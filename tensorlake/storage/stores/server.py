@@ -321,10 +321,12 @@ class LakeStore(Unmapped):
         answer = await self._once("POST", "/v1/datasets", json=body)
         self._check(answer, "create", "")
 
-    async def remove_dataset(self) -> None:
-        """Remove the dataset permanently."""
+    async def remove_dataset(self) -> list[str]:
+        """Remove the dataset permanently; return the paths that were left at its place."""
         answer = await self._once("DELETE", self._dataset, params={"confirm": self._name})
         self._check(answer, "delete", "")
+        # Older servers answer without a body.
+        return msgspec.json.decode(answer.content)["left"] if answer.content else []
 
     async def _all_names(self) -> list[str]:
         answer = await self._repeated("GET", "/v1/datasets")

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from tensorlake.errors import InvalidInputError, TensorlakeError
-from tensorlake.format import COPYING, DESCRIPTOR, is_own_path
+from tensorlake.format import COPYING, DESCRIPTOR, is_descriptor, is_own_path
 from tensorlake.storage import LocalStore, Store, open_store, runtime
 
-__all__ = ["foreign_objects", "refuse_occupied"]
+__all__ = ["foreign_objects", "is_dataset", "refuse_occupied"]
 
 DATASETS_NAMED = 3
 FOLDERS_EXAMINED = 64
@@ -50,7 +50,7 @@ async def refuse_occupied(store: Store, storage_options: Mapping[str, Any] | Non
     Raises:
         InvalidInputError: The place is occupied; nothing was written.
     """
-    reads = [partial(_has, store, DESCRIPTOR), partial(_has, store, COPYING)]
+    reads = [partial(_is_made, store), partial(_has, store, COPYING)]
     if any(await runtime.gather_bounded(reads, limit=2)):
         return
     around = await _dataset_around(store, storage_options)
@@ -79,8 +79,19 @@ async def refuse_occupied(store: Store, storage_options: Mapping[str, Any] | Non
     )
 
 
+async def is_dataset(store: Store, prefix: str = "") -> bool:
+    """Return whether there is a dataset below a prefix, ``""`` or ``"a/"``; a damaged one is too.
+
+    An object that only has the descriptor's name, such as an old export's types, makes none.
+    """
+    data = await store.get(f"{prefix}{DESCRIPTOR}")
+    return data is not None and is_descriptor(data)
+
+
 async def _first_foreign(store: Store) -> str | None:
     try:
+        if await store.head(DESCRIPTOR) is not None:
+            return DESCRIPTOR  # and no descriptor: refuse_occupied has looked
         async for meta in store.list(""):
             if not meta.path.startswith(".") and not is_own_path(meta.path):
                 return meta.path
@@ -93,7 +104,7 @@ async def _datasets_in(store: Store) -> list[str]:
     try:
         folders = [one for one in await store.folders("") if not one.startswith(".")]
         reads = [
-            partial(_has, store, f"{folder}/{DESCRIPTOR}") for folder in folders[:FOLDERS_EXAMINED]
+            partial(_is_made, store, f"{folder}/") for folder in folders[:FOLDERS_EXAMINED]
         ]
         found = await runtime.gather_bounded(reads, limit=16)
     except TensorlakeError:
@@ -114,13 +125,29 @@ async def _dataset_around(store: Store, storage_options: Mapping[str, Any] | Non
 
 def _local_dataset_around(folder: str) -> str | None:
     above = Path(os.path.realpath(folder)).parents
-    return next((str(one) for one in above if (one / DESCRIPTOR).is_file()), None)
+    return next((str(one) for one in above if _is_local_dataset(one / DESCRIPTOR)), None)
+
+
+def _is_local_dataset(descriptor: Path) -> bool:
+    try:
+        return is_descriptor(descriptor.read_bytes())
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return False
+    except OSError:  # may not be read: it may be one
+        return descriptor.is_file()
 
 
 async def _is_dataset(url: str, storage_options: Mapping[str, Any] | None) -> bool:
     try:
-        return await _has(open_store(url, storage_options=storage_options), DESCRIPTOR)
+        return await is_dataset(open_store(url, storage_options=storage_options))
     except TensorlakeError:  # not all folders above need be open to these credentials
+        return False
+
+
+async def _is_made(store: Store, prefix: str = "") -> bool:
+    try:
+        return await is_dataset(store, prefix)
+    except TensorlakeError:
         return False
 
 

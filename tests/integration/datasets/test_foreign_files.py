@@ -108,6 +108,30 @@ def test_what_occupies_nothing_keeps_nobody_from_a_place(place):
     assert tl.list(place) == ["."]
 
 
+def test_a_types_file_of_an_old_export_makes_no_dataset(place):
+    types = "tensorlake.json"
+    for path in (types, f"photos/{types}"):
+        runtime.run(open_store(place).put(path, b'{"tensors": {"x": "int64"}}'))
+
+    tl.create(f"{place}/photos/new", SCHEMA).close()  # above it are types, and no dataset
+
+    assert tl.list(place) == ["photos/new"]
+    assert not tl.exists(place)
+    with pytest.raises(tl.DatasetNotFoundError):
+        tl.delete(place, confirm=place)
+    with pytest.raises(tl.InvalidInputError, match=r"lake with datasets|other files, such as"):
+        tl.create(place, SCHEMA)
+    assert types in paths(place)
+
+
+def test_no_dataset_is_made_inside_a_damaged_one(place):
+    runtime.run(open_store(place).put("tensorlake.json", b'{"created":17,"for'))
+
+    with pytest.raises(tl.InvalidInputError, match="which is a dataset"):
+        tl.create(f"{place}/inner", SCHEMA)
+    assert tl.exists(place)
+
+
 def _make(make: str, base: tl.Dataset, url: str) -> None:
     if make == "create":
         tl.create(url, SCHEMA, exist_ok=True)

@@ -309,8 +309,10 @@ def test_a_dataset_is_removed_with_the_scope_for_it(served: Served, name: str) -
 
     with pytest.raises(AccessError, match="admin"):
         tl.delete(url, confirm=url, token=served.token("write"))
-    tl.delete(url, confirm=url, token=served.token("admin"))
+    (served.lake / name / "NOTES.txt").write_text("mine")
+    left = tl.delete(url, confirm=url, token=served.token("admin"))
 
+    assert left == ["NOTES.txt"]
     assert not (served.lake / name / "tensorlake.json").exists()
 
 

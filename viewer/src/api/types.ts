@@ -113,6 +113,8 @@ export interface paths {
         /**
          * Delete Dataset
          * @description Remove a dataset and all its versions, for good; needs an ``admin`` scope.
+         *
+         *     Other files at its place are left; the response names them.
          */
         delete: operations["delete_dataset"];
         options?: never;
@@ -1234,6 +1236,14 @@ export interface components {
             at: number[];
             /** Others */
             others: number[];
+        };
+        /**
+         * DatasetDeleted
+         * @description Paths at a dataset's place that are not the dataset's, and were left, sorted.
+         */
+        DatasetDeleted: {
+            /** Left */
+            left: string[];
         };
         /**
          * DatasetInfo
@@ -3196,11 +3206,13 @@ export interface operations {
         requestBody?: never;
         responses: {
             /** @description Successful Response */
-            204: {
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/json": components["schemas"]["DatasetDeleted"];
+                };
             };
             /** @description what went wrong, as RFC 9457 problem JSON */
             "4XX": {

@@ -336,9 +336,11 @@ def test_datasets_are_made_and_removed(written: Written) -> None:
     made = client.post("/v1/datasets", json={"name": "more/pets", "schema": schema})
     unsure = client.delete("/v1/datasets/more~pets", params={"confirm": "pets"})
     kept = client.get("/v1/datasets/more~pets")
+    (written.lake / "more/pets/NOTES.txt").write_text("mine")
     removed = client.delete("/v1/datasets/more~pets", params={"confirm": "more/pets"})
 
-    assert (made.status_code, unsure.status_code, removed.status_code) == (201, 400, 204)
+    assert (made.status_code, unsure.status_code, removed.status_code) == (201, 400, 200)
+    assert removed.json() == {"left": ["NOTES.txt"]}
     assert [one["name"] for one in kept.json()["tensors"]] == ["image", "x", "text"]
     assert client.get("/v1/datasets/more~pets").status_code == 404
 
