@@ -89,6 +89,7 @@ def _serve(
         datasets = app.state.lake.names()
         if not datasets and not settings.write:
             _check_folder(settings.url)
+        _check_flows(settings)
     except TensorlakeError as error:
         return _refused(error, prints=turn is None or bool(os.read(turn, 1)))
     only = datasets[0] if len(datasets) == 1 else None
@@ -230,6 +231,18 @@ def _check_folder(url: str) -> None:
             "give the folder of a dataset or of a lake; --write serves one that is yet to be made",
             actual=url,
         )
+
+
+def _check_flows(settings: Settings) -> None:
+    """Open the database of flows before the port answers, so that a failure is one error.
+
+    Raises:
+        StorageError: It cannot be opened.
+    """
+    if settings.flows is not None:
+        from tensorlake.workloads import flows
+
+        flows.Jobs.check(settings.flows)
 
 
 def _stop_with_parent(server: DrainingServer) -> None:

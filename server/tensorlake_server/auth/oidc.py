@@ -110,7 +110,7 @@ class Issuer:
         self._fetched = self._asked = -float("inf")
 
     def principal(self, token: str) -> tuple[Principal, float]:
-        """Return whose token it is, and until when, in seconds since 1970. Does no I/O.
+        """Return whose token it is, and until when it is taken, in seconds since 1970. Does no I/O.
 
         Raises:
             AccessError: It is refused; the message has the reason.
@@ -132,7 +132,8 @@ class Issuer:
             raise AccessError("the claim 'sub' of this token is not a name")
         shown = claims.get("preferred_username")
         author = shown if _is_name(shown) else subject
-        return Principal(f"oidc:{subject}", self._scopes(claims), author), float(claims["exp"])
+        until = float(claims["exp"]) + SKEW_S  # as for the token itself
+        return Principal(f"oidc:{subject}", self._scopes(claims), author), until
 
     def needs_keys(self, token: str) -> bool:
         """Whether `fetch_keys` is to be called first: it takes seconds if the issuer is slow."""
@@ -268,8 +269,10 @@ def _values(claims: Mapping[str, Any], claim: str) -> Sequence[str]:
 
 
 def _is_name(value: object) -> bool:
-    """Whether it fits into a log and a commit."""
-    return isinstance(value, str) and 0 < len(value) <= SUBJECT_LENGTH_MAX and value.isprintable()
+    """Whether it fits into a log and a commit, where one of spaces alone would look like none."""
+    if not isinstance(value, str) or len(value) > SUBJECT_LENGTH_MAX:
+        return False
+    return value.isprintable() and bool(value.strip())
 
 
 def _is_safe(url: str) -> bool:

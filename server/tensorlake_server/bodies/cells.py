@@ -74,10 +74,20 @@ def make_cells(sample_type: SampleType, column: Column) -> list[Cell]:
 
 
 def handle_cells(
-    sample_type: SampleType, handles: collections.abc.Sequence[SampleHandle | None]
+    sample_type: SampleType,
+    handles: collections.abc.Sequence[SampleHandle | None],
+    *,
+    shown: collections.abc.Callable[[str], str],
 ) -> list[Cell]:
-    """Describe samples by their maps, and by the first bytes of files whose kind those name."""
-    return [*parallel_map(partial(_handle_cell, sample_type), handles, ahead=READ_AT_ONCE)]
+    """Describe samples by their maps, and by the first bytes of files whose kind those name.
+
+    Args:
+        sample_type: Their type.
+        handles: One for each sample; None for a missing one.
+        shown: Returns an error's message without places that those who ask need not know.
+    """
+    describe = partial(_handle_cell, sample_type, shown=shown)
+    return [*parallel_map(describe, handles, ahead=READ_AT_ONCE)]
 
 
 def elements_shown(sample_type: SampleType) -> int:
@@ -90,13 +100,18 @@ def error_cell(message: str) -> Cell:
     return {"$summary": "error", "message": message}
 
 
-def _handle_cell(sample_type: SampleType, sample: SampleHandle | None) -> Cell:
+def _handle_cell(
+    sample_type: SampleType,
+    sample: SampleHandle | None,
+    *,
+    shown: collections.abc.Callable[[str], str],
+) -> Cell:
     if sample is None:
         return None
     try:
         found = file_type(sample)
     except CorruptionError as error:
-        return error_cell(str(error))
+        return error_cell(shown(str(error)))
     media_type = sample_type.media_type if found == OCTETS else found
     facts = {"media_type": media_type, "nbytes": sample.nbytes, "shape": list(sample.shape)}
     return {"$summary": "media", **facts}

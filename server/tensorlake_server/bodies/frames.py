@@ -16,6 +16,8 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tensorlake_server.media.images import EncodedImage
 
 __all__ = ["FRAMES_TYPE", "Frame", "FrameKind"]
@@ -47,9 +49,14 @@ class Frame:
     height: int = 0
 
     @classmethod
-    def of_error(cls, error: Exception) -> Frame:
-        """Explain why there is no image, in a text that fits into a cell."""
-        cut = str(error).encode(errors="replace")[:MAX_MESSAGE_NBYTES]
+    def of_error(cls, error: Exception, *, shown: Callable[[str], str]) -> Frame:
+        """Explain why there is no image, in a text that fits into a cell.
+
+        Args:
+            error: Its reason.
+            shown: Returns a message without places that those who ask need not know.
+        """
+        cut = shown(str(error)).encode(errors="replace")[:MAX_MESSAGE_NBYTES]
         return cls(FrameKind.ERROR, cut.decode(errors="ignore").encode())  # no half of a letter
 
     @classmethod

@@ -34,7 +34,6 @@ from tensorlake_server.request.context import DatasetPath, lake_of, settings_of
 
 if TYPE_CHECKING:
     from tensorlake.dataset import Commit
-    from tensorlake_server.lake.authorized_lake import AllowedLake
 
 __all__ = ["router"]
 
@@ -91,7 +90,7 @@ def list_branches(request: Request, name: DatasetPath) -> Branches:
     """List branches and the commits at their heads; one that is damaged is named, with why."""
     lake = lake_of(request)
     store = session_of(lake.open(name)).store
-    return Branches(branches=[_branch(lake, name, one) for one in run(list_names(store))])
+    return Branches(branches=[_branch(request, name, one) for one in run(list_names(store))])
 
 
 @router.get("/{name}/tags", response_model=Tags)
@@ -134,11 +133,12 @@ def diff_versions(
     )
 
 
-def _branch(lake: AllowedLake, name: str, branch: str) -> Branch:
+def _branch(request: Request, name: str, branch: str) -> Branch:
     try:
-        return Branch(name=branch, version=lake.open(name, branch).version)
+        return Branch(name=branch, version=lake_of(request).open(name, branch).version)
     except (CorruptionError, SchemaError, SnapshotExpiredError, UnsupportedError) as error:
-        return Branch(name=branch, version=branch, damaged=str(error).splitlines()[0])
+        why = request.app.state.shown(str(error)).splitlines()[0]
+        return Branch(name=branch, version=branch, damaged=why)
 
 
 def describe_commit(commit: Commit) -> CommitInfo:

@@ -149,6 +149,7 @@ def _result(
         limit=limit,
         columns=columns,
         most_nbytes=settings_of(request).max_page_nbytes,
+        shown=request.app.state.shown,
     )
 
 

@@ -40,7 +40,7 @@ from tensorlake_server.messages.messages import RowsPage
 from tensorlake_server.request.context import DatasetPath, lake_of, settings_of
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from tensorlake.dataset import View
     from tensorlake_server.bodies.columns import TypedColumn
@@ -96,7 +96,9 @@ def read_page(
     if known is not None:
         return known
     if media_type == JSON_TYPE:
-        page = make_page(readable, view, offset, limit, names, most_nbytes)
+        page = make_page(
+            readable, view, offset, limit, names, most_nbytes, shown=request.app.state.shown
+        )
         return Response(
             msgspec.json.encode(page), 200, headers | _link(request, page["next"]), media_type
         )
@@ -114,8 +116,13 @@ def make_page(
     limit: int,
     names: Sequence[str],
     most_nbytes: int,
+    *,
+    shown: Callable[[str], str],
 ) -> dict[str, Any]:
-    """Read a page as JSON has it: see `RowsPage`; it ends before its samples are too many bytes."""
+    """Read a page as JSON has it: see `RowsPage`; it ends before its samples are too many bytes.
+
+    Errors of single cells are written by `shown`, without places that clients need not know.
+    """
     positions = page_positions(readable, offset, limit)
     parts = read_parts(
         readable,
@@ -125,7 +132,7 @@ def make_page(
         weight=JSON_WEIGHT,
         as_cells=True,
     )
-    rows = [row for part in parts for row in _rows_of(readable, part)]
+    rows = [row for part in parts for row in _rows_of(readable, part, shown=shown)]
     return {
         "version": readable.version,
         "view": view,
@@ -165,6 +172,7 @@ def write_result(
     limit: int,
     columns: list[str] | None,
     most_nbytes: int,
+    shown: Callable[[str], str],
 ) -> Response:
     """Write a result: its id, its columns, how many rows, and the first page of them."""
     names = column_names(view)
@@ -179,20 +187,22 @@ def write_result(
         "rows": len(view),
         "is_computed": not rowset_of(view).has_rows,
         "cost": cost,
-        "page": make_page(view, token, 0, limit, names, most_nbytes),
+        "page": make_page(view, token, 0, limit, names, most_nbytes, shown=shown),
     }
     headers = {"Cache-Control": "private, no-store"}
     return Response(msgspec.json.encode(body), 200, headers, "application/json")
 
 
-def _rows_of(readable: Readable, part: Part) -> list[dict[str, Any]]:
+def _rows_of(
+    readable: Readable, part: Part, *, shown: Callable[[str], str]
+) -> list[dict[str, Any]]:
     """Write rows as JSON; damage is reported in its cells, the rest is shown."""
     rows = read_rows(readable, part.positions)
     for name, read in part.columns.items():
         if isinstance(read, CorruptionError):
-            cells = [error_cell(str(read))] * len(rows)
+            cells = [error_cell(shown(str(read)))] * len(rows)
         elif isinstance(read, HandleColumn):
-            cells = handle_cells(read.type, read.handles)
+            cells = handle_cells(read.type, read.handles, shown=shown)
         else:
             cells = make_cells(read.type, read.column)
         for row, cell in zip(rows, cells, strict=True):

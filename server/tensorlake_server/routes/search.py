@@ -127,7 +127,15 @@ def _search(request: Request, name: str, asked: SearchRequest, limits: QueryLimi
         "hybrid_ranks": _computed(found, "_hybrid_rank"),
         "explanation": str(rowset_of(found).explanation),
         "cost": cost,
-        "page": make_page(found, None, 0, asked.limit, names, settings_of(request).max_page_nbytes),
+        "page": make_page(
+            found,
+            None,
+            0,
+            asked.limit,
+            names,
+            settings_of(request).max_page_nbytes,
+            shown=request.app.state.shown,
+        ),
     }
     headers = {"Cache-Control": "private, no-store"}
     return Response(msgspec.json.encode(body), 200, headers, "application/json")

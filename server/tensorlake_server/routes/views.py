@@ -85,6 +85,7 @@ def open_saved(
         limit=limit,
         columns=None,
         most_nbytes=settings_of(request).max_page_nbytes,
+        shown=request.app.state.shown,
     )
 
 

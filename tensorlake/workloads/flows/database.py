@@ -11,10 +11,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tensorlake.errors import InvalidInputError, missing_extra, shown
+from tensorlake.errors import InvalidInputError, StorageError, missing_extra, shown
 from tensorlake.storage import public_url
 
-__all__ = ["QUEUE", "clients", "connect", "dbos", "launch", "migrate", "stop_engine"]
+__all__ = ["QUEUE", "clients", "connect", "dbos", "launch", "migrate", "opened", "stop_engine"]
 
 DATABASE = "tensorlake-flows.sqlite"
 VARIABLE = "TENSORLAKE_FLOWS"
@@ -49,7 +49,7 @@ def connect(database: str | os.PathLike[str] | None = None) -> str:
         raise InvalidInputError(
             f"database={shown(database)}: give the path of a file, or postgresql://user@host/name",
             argument="database",
-            actual=database,
+            actual=public_url(database) if isinstance(database, str) else database,
         )
     if "://" not in text:
         text = f"{SQLITE}{Path(text).absolute()}"
@@ -79,10 +79,36 @@ def dbos() -> Any:
         raise missing_extra("tensorlake flows", "flows") from error
 
 
+@contextmanager
+def opened(url: str) -> Generator[None]:
+    """Open a database in the body, whose failure is one error of one line.
+
+    Raises:
+        StorageError: It cannot be opened, or is of another kind.
+    """
+    refused = import_module("sqlalchemy.exc").SQLAlchemyError  # dbos's own way to a database
+    try:
+        yield
+    except (refused, ValueError) as error:  # ValueError: a port that is no number
+        place = url.removeprefix(SQLITE) if url.startswith(SQLITE) else public_url(url)
+        why = str(getattr(error, "orig", None) or error).partition("\n")[0].replace(url, place)
+        raise StorageError(
+            f"the database of flows {place!r} cannot be opened: {why}"
+            "\ngive an SQLite file in a folder that may be written to, or"
+            " postgresql://user@host/name of a server that runs",
+            database=place,
+        ) from error
+
+
 def migrate(url: str) -> None:
-    """Make a database's tables, and its file, if they are not there."""
+    """Make a database's tables, and its file, if they are not there.
+
+    Raises:
+        StorageError: It cannot be opened, or is of another kind.
+    """
     _make_private(url)
-    dbos().DBOS.migrate(url)
+    with opened(url):
+        dbos().DBOS.migrate(url)
 
 
 def _make_private(url: str) -> None:
@@ -108,12 +134,15 @@ def launch(
         application: Whose; a process runs those of one.
         queue: The queue of those that are started.
         at_once: How many of the queue run at once; None: all.
+
+    Raises:
+        StorageError: The database cannot be opened, or is of another kind.
     """
     with _launching:
         if _launched:
             return
         engine, url = dbos().DBOS, connect()
-        _make_private(url)
+        migrate(url)  # before the engine, which logs a traceback if it cannot
         engine(
             config={
                 "name": application,
@@ -124,7 +153,12 @@ def launch(
                 "notification_listener_polling_interval_sec": POLL_S,
             }
         )
-        engine.launch()
+        try:
+            with opened(url):
+                engine.launch()
+        except BaseException:
+            engine.destroy(workflow_completion_timeout_sec=0)  # or the next launch would use it
+            raise
         engine.register_queue(queue, polling_interval_sec=POLL_S, worker_concurrency=at_once)
         _launched.append(url)
 
@@ -139,12 +173,17 @@ def stop_engine() -> None:
 
 @contextmanager
 def clients() -> Generator[Any]:
-    """Give a client of the database, which is made if it is not there."""
+    """Give a client of the database, which is made if it is not there.
+
+    Raises:
+        StorageError: It cannot be opened, or is of another kind.
+    """
     module, url = dbos(), connect()
     if url not in _migrated:
         migrate(url)
         _migrated.add(url)
-    client = module.DBOSClient(system_database_url=url, application_name=APPLICATION)
+    with opened(url):
+        client = module.DBOSClient(system_database_url=url, application_name=APPLICATION)
     try:
         yield client
     finally:

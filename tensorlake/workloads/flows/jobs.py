@@ -17,7 +17,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from tensorlake.workloads.flows.database import connect, dbos, launch, migrate, stop_engine
+from tensorlake.workloads.flows.database import (
+    connect,
+    dbos,
+    launch,
+    migrate,
+    opened,
+    stop_engine,
+)
 
 __all__ = ["Interrupted", "Job", "Jobs"]
 
@@ -62,6 +69,9 @@ class Jobs:
             cancelled. Raises `Interrupted` to leave it to another process.
         at_once: Jobs that run at once in this process.
         kept_s: How long an answer is kept.
+
+    Raises:
+        StorageError: The database cannot be opened, or is of another kind.
     """
 
     def __init__(
@@ -75,7 +85,8 @@ class Jobs:
         module, url = dbos(), self.url_of(database)
         migrate(url)
         self._kept = dt.timedelta(seconds=kept_s)
-        self._client = module.DBOSClient(system_database_url=url, application_name=APPLICATION)
+        with opened(url):
+            self._client = module.DBOSClient(system_database_url=url, application_name=APPLICATION)
         _workflow()
         _answering[:] = [lambda id_, request: answer(request, lambda: self._is_cancelled(id_))]
         launch(application=APPLICATION, queue=QUEUE, at_once=at_once)
@@ -90,6 +101,17 @@ class Jobs:
         """
         dbos()
         return connect(database)
+
+    @staticmethod
+    def check(database: str) -> None:
+        """Open a database, and make its tables if they are not there.
+
+        Raises:
+            InvalidInputError: It is neither a path nor PostgreSQL's URL.
+            MissingExtraError: The extra ``flows`` is not installed.
+            StorageError: It cannot be opened, or is of another kind.
+        """
+        migrate(Jobs.url_of(database))
 
     def close(self) -> None:
         """Take up no more jobs; those under way are left to another process."""

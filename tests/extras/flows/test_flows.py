@@ -14,6 +14,7 @@ import pytest
 
 import tensorlake as tl
 from tensorlake import flows
+from tensorlake.errors import StorageError
 
 pytest.importorskip("dbos")
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore")]  # of theirs
@@ -217,3 +218,32 @@ def test_a_flow_killed_at_twelve_points_has_one_content_and_no_duplicates(tmp_pa
         str(at): [-signal.SIGKILL, 0] for at in range(1, 13)
     }
     assert {at: one[2] for at, one in ended.items()} == dict.fromkeys(ended, whole[2])
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ("none/flows.sqlite", "/none/flows.sqlite' cannot be opened: unable to open database file"),
+        ("text.sqlite", "/text.sqlite' cannot be opened: file is not a database"),
+        ("postgresql://ana:secret@127.0.0.1:1/x", "'postgresql://127.0.0.1:1/x' cannot be opened"),
+        ("postgresql://ana:secret@127.0.0.1:p/x", "'postgresql://127.0.0.1:p/x' cannot be opened"),
+    ],
+)
+def test_a_database_that_cannot_be_opened_is_named_in_one_error(
+    tmp_path, monkeypatch, given, named
+):
+    monkeypatch.chdir(tmp_path)
+    Path("text.sqlite").write_text("This is no database.\n" * 100)
+    flows.connect(given)
+
+    for call in (flows.list, lambda: flows.run(until=lambda: True), lambda: notes("a")):
+        with pytest.raises(StorageError) as caught:
+            call()
+        reason, advice = str(caught.value).split("\n")
+        assert named in reason
+        assert "secret" not in reason
+        assert advice.startswith("give an SQLite file in a folder")
+
+    flows.connect(tmp_path / "flows.sqlite")  # and nothing of it is left
+    assert notes("a") == ["A"]
+    flows.connect(tmp_path / "other.sqlite")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -318,3 +320,24 @@ def test_a_server_without_the_extra_says_so(lake: Lake) -> None:
 
     assert run.returncode == 1
     assert "pip install 'tensorlake-dl[flows]'" in run.stderr
+
+
+def test_a_server_with_a_database_that_cannot_be_opened_says_so_and_ends(tmp_path: Path) -> None:
+    database = "postgresql://ana:secret@127.0.0.1:1/x"
+    command = [sys.executable, "-m", "tensorlake_server", str(tmp_path), "--write", "--port", "0"]
+
+    ended = subprocess.run(
+        [*command, "--flows", database],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        timeout=WAIT_S,
+        check=False,
+    )
+
+    assert (ended.returncode, ended.stdout) == (1, "")
+    reason, advice = ended.stderr.splitlines()[-2:]  # after a warning of DBOS
+    assert reason.startswith("the database of flows 'postgresql://127.0.0.1:1/x' cannot be opened")
+    assert advice.startswith("give an SQLite file")
+    assert "Traceback" not in ended.stderr
+    assert "secret" not in ended.stderr

@@ -10,6 +10,7 @@ import random
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,15 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from starlette.datastructures import Headers
 
 import tensorlake as tl
 from tensorlake.errors import AccessError, InvalidInputError, StorageError
 from tensorlake_server import Settings, create_app
 from tensorlake_server.auth.oidc import AGAIN_S, FRESH_S, KEPT_S, Issuer
 from tensorlake_server.auth.scopes import Scope
+from tensorlake_server.http.problems import Problem
+from tensorlake_server.request.access import Access, cookie_name
 from tests.support.issuer import SECRET, IssuerProcess, issuing
 from tests.support.serving import listening
 
@@ -126,7 +130,6 @@ def test_the_sdk_takes_a_token_of_the_issuer(place: Place) -> None:
 
 
 def test_a_browser_gets_a_cookie_that_ends_with_the_token(place: Place) -> None:
-    soon = int(time.time()) - 28  # within the skew, so that it is over soon
     with httpx.Client(base_url=place.address) as browser:
         token = place.issuer.token(place.claims())
         assert browser.post("/v1/session", json={"token": token}).status_code == 204
@@ -144,9 +147,31 @@ def test_a_browser_gets_a_cookie_that_ends_with_the_token(place: Place) -> None:
             headers = {"Cookie": f"{cookie.name}={value}"}
             assert browser.get("/v1/datasets/pets", headers=headers).status_code == 401
 
-        late = place.issuer.token(place.claims(exp=soon))
-        assert browser.post("/v1/session", json={"token": late}).status_code == 204
-        assert browser.get("/v1/datasets/pets").status_code == 401
+
+def test_a_cookie_is_taken_as_long_as_its_token(place: Place) -> None:
+    issuer, now = place.issuer.url, int(time.time())
+    settings = Settings(url="lake", oidc=issuer, oidc_audience=AUDIENCE)
+    ends = now - 20  # within the skew
+    cookie = Access(settings).cookie(place.issuer.token(place.claims(exp=ends)))
+    headers = Headers({"Cookie": f"{cookie_name(settings)}={cookie}"})
+
+    for second, is_taken in ((now, True), (ends + 29, True), (ends + 31, False)):
+        access = Access(settings, clock=lambda second=second: datetime.fromtimestamp(second, UTC))
+        if is_taken:
+            assert access.principal(headers).name == "oidc:user-1"
+        else:
+            with pytest.raises(Problem, match="the session has ended"):
+                access.principal(headers)
+
+
+def test_a_name_of_spaces_alone_is_none(place: Place) -> None:
+    issuer = Issuer(place.issuer.url, audience=AUDIENCE, claim="scope", groups={})
+    named = place.issuer.token(place.claims(preferred_username="   "))
+    issuer.fetch_keys(named)
+
+    assert issuer.principal(named)[0].author == "user-1"
+    with pytest.raises(AccessError, match="'sub' of this token is not a name"):
+        issuer.principal(place.issuer.token(place.claims(sub="  ")))
 
 
 def test_clocks_may_differ_by_the_skew_and_no_more(place: Place) -> None:

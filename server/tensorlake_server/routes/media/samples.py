@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, TypeGuard
 
 import numpy as np
@@ -60,7 +61,7 @@ from tensorlake_server.messages.messages import (
 from tensorlake_server.request.context import DatasetPath, TensorPath, lake_of, thumbnails_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
 
@@ -303,17 +304,20 @@ def read_thumbnails(
     check_names(readable, [asked.tensor])
     parse_window(asked.window)
     headers = {"Cache-Control": "private, no-store", **SAMPLE_HEADERS}
-    frames = _frames(readable, asked, thumbnails_of(request))
+    frames = _frames(readable, asked, thumbnails_of(request), shown=request.app.state.shown)
     return StreamingResponse(frames, 200, headers, FRAMES_TYPE)
 
 
-def _frames(readable: Readable, asked: ThumbnailsRequest, kept: Thumbnails) -> Iterator[bytes]:
+def _frames(
+    readable: Readable, asked: ThumbnailsRequest, kept: Thumbnails, *, shown: Callable[[str], str]
+) -> Iterator[bytes]:
     for start in range(0, len(asked.rows), ROWS_AT_ONCE):
         rows = asked.rows[start : start + ROWS_AT_ONCE]
         try:
-            frames = _draw_rows(readable, asked, named_positions(readable, rows), kept)
+            positions = named_positions(readable, rows)
+            frames = _draw_rows(readable, asked, positions, kept, shown=shown)
         except TensorlakeError as error:  # sent in the frames: the response has begun
-            frames = [Frame.of_error(error)] * len(rows)
+            frames = [Frame.of_error(error, shown=shown)] * len(rows)
         yield b"".join(frame.encode(start + i) for i, frame in enumerate(frames))
 
 
@@ -322,13 +326,15 @@ def _draw_rows(
     asked: ThumbnailsRequest,
     rows: npt.NDArray[np.int64],
     kept: Thumbnails,
+    *,
+    shown: Callable[[str], str],
 ) -> list[Frame]:
     """Draw what is not kept; samples are read together, and only those that must be."""
     samples = identify_samples(readable, asked.tensor, rows, view=asked.view)
     found = {sample: kept.get(sample, asked.size, asked.window) for sample in samples}
     missing = [i for i, sample in enumerate(samples) if found[sample] is None]
     if missing:
-        drawn = _drawn(readable, asked, rows[missing])
+        drawn = _drawn(readable, asked, rows[missing], shown=shown)
         for i, frame in zip(missing, drawn, strict=True):
             found[samples[i]] = frame
             kept.put(samples[i], asked.size, frame, asked.window)
@@ -336,37 +342,39 @@ def _draw_rows(
 
 
 def _drawn(
-    readable: Readable, asked: ThumbnailsRequest, rows: npt.NDArray[np.int64]
+    readable: Readable,
+    asked: ThumbnailsRequest,
+    rows: npt.NDArray[np.int64],
+    *,
+    shown: Callable[[str], str],
 ) -> Iterator[Frame]:
     if is_read_in_parts(column_type(readable, asked.tensor)):
         handles = read_handles(readable, asked.tensor, rows)
-        yield from (_poster(one, asked) for one in handles)
-        return
-    read = read_files(readable, asked.tensor, rows)
-    yield from (_frame(read, position, asked) for position in range(len(rows)))
+        drawings = [partial(_poster, one, asked) for one in handles]
+    else:
+        read = read_files(readable, asked.tensor, rows)
+        drawings = [partial(_image, read, position, asked) for position in range(len(rows))]
+    for draw in drawings:
+        try:
+            image = draw()
+        except (CorruptSampleError, ImageTooLargeError) as error:
+            yield Frame.of_error(error, shown=shown)
+        else:
+            yield Frame(FrameKind.NONE) if image is None else Frame.of_image(image)
 
 
-def _poster(sample: SampleHandle | None, asked: ThumbnailsRequest) -> Frame:
+def _poster(sample: SampleHandle | None, asked: ThumbnailsRequest) -> EncodedImage | None:
     if sample is None:
-        return Frame(FrameKind.NONE)
-    try:
-        window = parse_window(asked.window)
-        image = draw_handle(sample, size=asked.size, plane=Plane(), window=window)
-    except (CorruptSampleError, ImageTooLargeError) as error:
-        return Frame.of_error(error)
-    return Frame(FrameKind.NONE) if image is None else Frame.of_image(image)
+        return None
+    return draw_handle(sample, size=asked.size, plane=Plane(), window=parse_window(asked.window))
 
 
-def _frame(read: TypedColumn, position: int, asked: ThumbnailsRequest) -> Frame:
+def _image(read: TypedColumn, position: int, asked: ThumbnailsRequest) -> EncodedImage | None:
     if read.is_null(position):
-        return Frame(FrameKind.NONE)
-    try:
-        if has_frames(read.type):
-            read, position = _first_frame(read, position), 0
-        image = _draw(read, position, asked.size, parse_window(asked.window))
-    except (CorruptSampleError, ImageTooLargeError) as error:
-        return Frame.of_error(error)
-    return Frame.of_image(image)
+        return None
+    if has_frames(read.type):
+        read, position = _first_frame(read, position), 0
+    return _draw(read, position, asked.size, parse_window(asked.window))
 
 
 def _draw(read: TypedColumn, i: int, size: int, window: Window | None) -> EncodedImage:

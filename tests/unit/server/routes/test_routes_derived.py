@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
 import tensorlake as tl
@@ -297,3 +298,30 @@ def test_errors_name_a_view_and_a_dataset_as_the_client_does(
             assert refused.status_code == 404, refused.text
             assert str(lake.parent) not in refused.text
             assert f"{name!r} has no" in refused.json()["detail"]
+
+
+def test_damage_is_named_without_the_place_of_the_data(connected: Connect, lake: Path) -> None:
+    shape = {"image": tl.Image(), "clip": tl.Audio(), "x": "int64"}
+    with tl.create(str(lake / "films"), shape) as ds:
+        pixels = np.zeros((8, 8, 3), np.uint8)
+        ds.extend({"image": [pixels], "clip": [(np.zeros(800, np.float32), 8000)], "x": [1]})
+        ds.commit("rows")
+        ds.branch("torn")
+    for pack in (lake / "films/packs").rglob("*"):
+        if pack.is_file():
+            pack.unlink()
+    for entry in (lake / "films/branches/torn").iterdir():
+        entry.write_bytes(b"{")
+    client = connected("read:*")
+
+    cells = client.get("/v1/datasets/films/rows").text
+    framed = client.post(
+        "/v1/datasets/films/thumbnails", json={"tensor": "image", "rows": [0], "size": 32}
+    ).text
+    branches = client.get("/v1/datasets/films/branches").text
+
+    assert '"$summary":"error"' in cells
+    assert "of 'films' is missing" in cells
+    assert "of 'films' is missing" in framed
+    assert '"damaged"' in branches
+    assert not [text for text in (cells, framed, branches) if str(lake.parent) in text]
