@@ -16,9 +16,14 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import parse_qs
 from urllib.request import Request, urlopen
 
 from tensorlake.testing.child_server import announce, child_server, exit_with_parent
+
+
+LISTS = "/-lists"
+"""Path with the number of listings; no bucket's name starts with a hyphen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,12 @@ class S3Server:
         bucket = f"bucket-{secrets.token_hex(6)}"
         with urlopen(Request(f"{self.endpoint}/{bucket}", method="PUT"), timeout=60):  # noqa: S310 - our own endpoint
             return f"s3://{bucket}/lake"
+
+
+    def num_lists(self) -> int:
+        """Return how many pages of listings were asked for, without lookups of one key."""
+        with urlopen(f"{self.endpoint}{LISTS}", timeout=60) as answer:  # noqa: S310 - our own endpoint
+            return int(answer.read())
 
 
 @contextmanager
@@ -55,7 +66,17 @@ def main() -> None:
     app: Any = DomainDispatcherApplication(create_backend_app)  # Any: WSGI, untyped
     lock = threading.Lock()
 
+    lists = 0
+
     def locked(environ: dict[str, Any], start_response: Any) -> Any:
+        nonlocal lists
+        if environ["PATH_INFO"] == LISTS:
+            start_response("200 OK", [("Content-Type", "text/plain")])
+            return [str(lists).encode()]
+        asked = parse_qs(environ["QUERY_STRING"])
+        if "list-type" in asked and asked.get("max-keys") != ["1"]:
+            with lock:
+                lists += 1
         if environ["REQUEST_METHOD"] in ("GET", "HEAD"):
             return app(environ, start_response)
         with lock:

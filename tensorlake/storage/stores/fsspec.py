@@ -204,6 +204,10 @@ class FsspecStore(Unmapped):
         return self._meta(path, found) if found["type"] == "file" else None
 
     async def list(self, prefix: str) -> AsyncIterator[ObjectMeta]:
+        if self._protocol in EXCLUSIVE_CREATE:  # s3fs
+            async for meta in self._list_s3(prefix):
+                yield meta
+            return
         folder, _, _ = prefix.rpartition("/")
         try:
             found: dict[str, dict[str, Any]] = await self._repeated(
@@ -217,6 +221,27 @@ class FsspecStore(Unmapped):
         for key in sorted(found):
             if (path := key[skip:]).startswith(prefix):
                 yield self._meta(path, found[key])
+
+    async def _list_s3(self, prefix: str) -> AsyncIterator[ObjectMeta]:
+        # find() lists everything first; the caller may need one page of 10⁵ objects.
+        bucket, start, _ = self._files.split_path(self._root)
+        skip = len(start) + 1 if start else 0
+        asked = {"Bucket": bucket, "Prefix": f"{start}/{prefix}" if start else prefix}
+        asked |= self._files.req_kw  # requester pays
+        while True:
+            call = partial(self._files.call_s3, "list_objects_v2", **asked)
+            try:
+                page: dict[str, Any] = await self._repeated(call)
+            except FileNotFoundError:
+                return
+            except OSError as error:
+                raise self._translated(error, "list", prefix) from error
+            for found in page.get("Contents", ()):
+                if not found["Key"].endswith("/"):  # not the marker of an empty folder
+                    yield self._meta(found["Key"][skip:], {**found, "size": found["Size"]})
+            if not page.get("IsTruncated"):
+                return
+            asked["ContinuationToken"] = page["NextContinuationToken"]
 
     async def folders(self, prefix: str) -> Sequence[str]:
         try:

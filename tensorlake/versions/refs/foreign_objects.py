@@ -24,6 +24,8 @@ __all__ = ["foreign_objects", "is_dataset", "refuse_occupied"]
 
 DATASETS_NAMED = 3
 FOLDERS_EXAMINED = 64
+OBJECTS_EXAMINED = 1000
+"""Before a creation: one page of an object store's listing, however much is there."""
 OWN_FOLDERS = frozenset(("descriptor", "branches", "tags", "gc", "packs", "forgotten", "runs"))
 """Folders of the format: another file in one of them is named by its whole path."""
 
@@ -60,10 +62,10 @@ async def refuse_occupied(store: Store, storage_options: Mapping[str, Any] | Non
             "\nchoose a place beside it",
             dataset=store.url,
         )
-    found = await _first_foreign(store)
-    if found is None:
+    found = await _first_page(store)
+    if not found:
         return
-    datasets = await _datasets_in(store)
+    datasets = await _datasets_in(store, found)
     if datasets:
         named = ", ".join(repr(one) for one in datasets[:DATASETS_NAMED])
         more = ", …" if len(datasets) > DATASETS_NAMED else ""
@@ -73,7 +75,7 @@ async def refuse_occupied(store: Store, storage_options: Mapping[str, Any] | Non
             dataset=store.url,
         )
     raise InvalidInputError(
-        f"{store.url!r} holds other files, such as {found!r}: a dataset is made where nothing else"
+        f"{store.url!r} holds other files, such as {found[0]!r}: a dataset is made where nothing else"
         f" is\nchoose a new place, such as {store.url.rstrip('/') + '.tl'!r}",
         dataset=store.url,
     )
@@ -88,27 +90,27 @@ async def is_dataset(store: Store, prefix: str = "") -> bool:
     return data is not None and is_descriptor(data)
 
 
-async def _first_foreign(store: Store) -> str | None:
+async def _first_page(store: Store) -> list[str]:
+    """List what is not a dataset's among the first objects, without hidden files at the top."""
+    examined, found = 0, list[str]()
     try:
         if await store.head(DESCRIPTOR) is not None:
-            return DESCRIPTOR  # and no descriptor: refuse_occupied has looked
+            found.append(DESCRIPTOR)  # and no descriptor: refuse_occupied has looked
         async for meta in store.list(""):
             if not meta.path.startswith(".") and not is_own_path(meta.path):
-                return meta.path
+                found.append(meta.path)
+            examined += 1
+            if examined == OBJECTS_EXAMINED:
+                break
     except TensorlakeError:  # may not list, or is no folder: creation itself reports the rest
-        return None
-    return None
-
-
-async def _datasets_in(store: Store) -> list[str]:
-    try:
-        folders = [one for one in await store.folders("") if not one.startswith(".")]
-        reads = [
-            partial(_is_made, store, f"{folder}/") for folder in folders[:FOLDERS_EXAMINED]
-        ]
-        found = await runtime.gather_bounded(reads, limit=16)
-    except TensorlakeError:
         return []
+    return found
+
+
+async def _datasets_in(store: Store, paths: list[str]) -> list[str]:
+    folders = list(dict.fromkeys(path.partition("/")[0] for path in paths if "/" in path))
+    reads = [partial(_is_made, store, f"{folder}/") for folder in folders[:FOLDERS_EXAMINED]]
+    found = await runtime.gather_bounded(reads, limit=16)
     return [one for one, is_there in zip(folders, found, strict=False) if is_there]
 
 
