@@ -261,6 +261,10 @@ class Binder:
             known = [name for table, name in self._names.qualified if table == expr.table]
             message = f"{expr.table!r} has no column {expr.name!r}"
             hint = joined(nearest(expr.name, known), listed("columns", known))
+            if expr.name in ROW_COLUMNS:
+                message += ": it belongs to the rows of FROM, not to a table of its own"
+                inner = f"SELECT *, {expr.name} AS r"
+                hint = f"write FROM ({inner}) AS {expr.table}, and {expr.table}.r"
         else:
             message = f"no table {expr.table!r} in FROM"
             hint = joined(nearest(expr.table or "", tables), listed("tables", filter(None, tables)))

@@ -152,7 +152,8 @@ class Environment(Struct, frozen=True):
             if is_unbound:
                 raise self._unbound(name, table) from error
             shown = str(error.args[0]) if error.args else f"no table {name!r}"
-            named = nearest(name, ["this", *self.common])  # the source tells what is beside it
+            # The source names what is beside it; of a version that is missing, the table exists.
+            named = nearest(name, ["this", *self.common]) if version is None else ""
             raise QueryNameError(shown, text=self.text, span=table.span, hint=named) from error
         return Other(name, source)
 

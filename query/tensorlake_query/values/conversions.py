@@ -51,7 +51,7 @@ def as_condition(expr: Bound) -> Bound | None:
         return expr
     if isinstance(expr, Constant) and expr.value is None:
         return Constant(None, replace(BOOL, nullable=True), expr.syntax)
-    if is_numeric(expr.type):
+    if is_numeric(expr.type) and expr.type.timestamp_unit is None:
         shape = expr.type.shape
 
         def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:

@@ -26,6 +26,7 @@ from tensorlake_query.functions.aggregate.accumulators import (
 )
 from tensorlake_query.functions.aggregate.distributions import bind_distribution, present
 from tensorlake_query.functions.registry import Site
+from tensorlake_query.functions.scalar.dates import not_moment
 from tensorlake_query.functions.scalar.operators import presence_of, required_number
 from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.errors import QueryTypeError
@@ -138,7 +139,7 @@ def bind_aggregate(site: Site, syntax: ast.Call) -> AggregateCall:
         compute, column_type = bind_distribution(site, name)
         argument = required_number(site, argument)
         return AggregateCall(argument, compute, column_type, syntax)
-    argument = required_number(site, argument)
+    argument = required_number(site, not_moment(site, argument) if name == "SUM" else argument)
     if name == "AVG":
         return _accumulated(argument, FLOAT, syntax, partial(Sums, is_mean=True))
     kind = np.dtype(argument.type.dtype).kind

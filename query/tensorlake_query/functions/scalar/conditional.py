@@ -27,7 +27,7 @@ from tensorlake_query.values.conversions import (
     as_text,
 )
 from tensorlake_query.values.memory import charge
-from tensorlake_query.values.source import BoolArray, ColumnType, UniformBatch
+from tensorlake_query.values.source import AnyArray, BoolArray, ColumnType, UniformBatch
 from tensorlake_query.values.times import is_time
 from tensorlake_query.values.types import (
     CAST_TYPES,
@@ -288,9 +288,15 @@ def _bind_to_text(site: Site) -> Bound:
         raise site.fail(f"cannot cast {show(operand)}, {describe(operand.type)}, to TEXT")
 
     def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
-        return UniformBatch(made_texts(_written, python_values(vectors[0].values)))
+        return UniformBatch(made_texts(_written, python_values(_shortest(vectors[0].values))))
 
     return site.apply(kernel, replace(TEXT, nullable=operand.type.nullable), cost=TEXT_COST)
+
+
+def _shortest(values: AnyArray) -> AnyArray:
+    """Return float16 and float32 as the float64 of the same shortest text: 0.1."""
+    is_narrow = values.dtype.kind == "f" and values.dtype.itemsize < np.dtype(np.float64).itemsize
+    return values.astype(np.str_).astype(np.float64) if is_narrow else values
 
 
 def _written(value: object) -> str:

@@ -72,6 +72,21 @@ def same_units(site: Site, alternatives: Sequence[Bound]) -> list[Bound]:
     return [same_times(site, finest, each)[1] for each in alternatives]
 
 
+def not_moment(site: Site, expr: Bound) -> Bound:
+    """Return an argument that is not a time, whose count of a unit would be taken as a number.
+
+    Raises:
+        QueryTypeError: it is one.
+    """
+    if expr.type.timestamp_unit is not None:
+        raise site.fail(
+            f"a number is needed, and {show(expr)} is a time",
+            at=expr,
+            hint=f"EXTRACT(EPOCH FROM {show(expr)}) is in seconds",
+        )
+    return expr
+
+
 def bind_to_time(site: Site, target: str) -> Bound:
     """Bind `CAST(x AS TIMESTAMP)` or `CAST(x AS DATE)`, the begin of the day in UTC.
 

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import structs
 
 from tensorlake_query.functions.registry import Site
-from tensorlake_query.functions.scalar.dates import same_times
+from tensorlake_query.functions.scalar.dates import not_moment, same_times
 from tensorlake_query.functions.text.matching import compared, equal_to
 from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.errors import QueryNameError, joined, listed, nearest
@@ -83,7 +83,10 @@ def bind_arithmetic(site: Site, op: ast.ArithmeticOp) -> Bound:
 
 def bind_sign(site: Site, op: str) -> Bound:
     """Bind `-x` or `+x`."""
-    return apply_ufunc(site, np.negative if op == "-" else np.positive, prepare=_arithmetic_input)
+    operand = site.args[0]
+    plain = structs.replace(site, args=(untimed(operand),)) if operand.type.duration_unit else site
+    made = apply_ufunc(plain, np.negative if op == "-" else np.positive, prepare=_arithmetic_input)
+    return structs.replace(made, type=replace(made.type, duration_unit=operand.type.duration_unit))
 
 
 def apply_ufunc(
@@ -98,7 +101,7 @@ def apply_ufunc(
 
     `function` works on arrays of the dtypes that `prepare` chooses, or of those given.
     """
-    args = [required_number(site, arg) for arg in site.args]
+    args = [required_number(site, not_moment(site, arg)) for arg in site.args]
     args = adapted(args)
     shape = _common_shape(site, args)
     given = [np.dtype(arg.type.dtype) for arg in args]

@@ -104,6 +104,10 @@ def test_other_versions_stand_in_from(ds):
         ds.query("FROM this TAG 'second'")
     with pytest.raises(tl.QueryNameError, match="is not a time"):
         ds.query("FROM this AS OF 'yesterday'")
+    for version in ("VERSION 'main@99'", "TAG 'x'", "AS OF 'yesterday'"):
+        with pytest.raises(tl.QueryNameError) as raised:
+            ds.query(f"FROM this {version}")
+        assert "did you mean" not in str(raised.value)
 
 
 def test_a_misspelt_query_of_with_is_asked_for_where_no_dataset_has_its_name(ds):

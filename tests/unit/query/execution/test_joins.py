@@ -7,7 +7,13 @@ import duckdb
 import numpy as np
 import pytest
 
-from tensorlake_query import ColumnType, QueryLimitError, QueryTypeError, compile_query
+from tensorlake_query import (
+    ColumnType,
+    QueryLimitError,
+    QueryNameError,
+    QueryTypeError,
+    compile_query,
+)
 from tensorlake_query.execution import joins, pairing, run
 from tests.unit.query.array_source import ArraySource, samples
 
@@ -318,3 +324,21 @@ def test_a_join_of_too_many_pairs_is_refused_before_they_take_time(condition, mo
 
     with pytest.raises(QueryLimitError, match=r"a join makes [\d,]+ pairs of rows, more than"):
         compile_query(text, source.schema).run(source)
+
+
+def test_the_row_of_a_table_in_a_join_is_named_in_its_own_query():
+    lists = ColumnType("number", "int64", (None,))
+    source = ArraySource({"v": (lists, [[5, 6], [], [7]]), "w": (lists, [[1, 2], [], [3]])})
+    with pytest.raises(QueryNameError) as raised:
+        compile_query(
+            "SELECT x._row FROM this AS x JOIN this AS y ON x._row = y._row", source.schema
+        )
+    assert "write FROM (SELECT *, _row AS r) AS x, and x.r" in str(raised.value)
+
+    asked = (
+        "SELECT x.r AS r, v, w FROM (SELECT _row AS r, v FROM UNNEST(this, v)) AS x"
+        " JOIN (SELECT _row AS r, w FROM UNNEST(this, w)) AS y ON x.r = y.r"
+    )
+    found = compile_query(asked, source.schema).run(source).columns
+    rows = sorted(zip(*(samples(found[name]) for name in ("r", "v", "w")), strict=True))
+    assert rows == [(0, 5, 1), (0, 5, 2), (0, 6, 1), (0, 6, 2), (2, 7, 3)]

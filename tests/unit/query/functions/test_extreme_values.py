@@ -164,3 +164,21 @@ def test_polygons_are_named_where_numbers_are_needed(expr):
 
     with pytest.raises(QueryError, match="p is polygons"):
         answered(f"SELECT {expr} AS x", rows)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_a_float_is_written_as_the_shortest_text_that_reads_back(dtype):
+    texts = ["0.1", "0.5", "1024.0", "-2.5", "inf", "0.3333", "0.0"]
+    column = np.array([float(text) for text in texts], dtype)
+    source = ArraySource({"f": (ColumnType("number", dtype, ()), column)})
+    outputs = (
+        "CAST(f AS TEXT) AS x",
+        "CONCAT(f, '') AS y",
+        f"CAST(CAST(f AS TEXT) AS {dtype}) = f AS z",
+    )
+    asked = f"SELECT {', '.join(outputs)}"
+
+    found = compile_query(asked, source.schema).run(source).columns
+
+    assert samples(found["x"]) == samples(found["y"]) == texts
+    assert all(samples(found["z"]))

@@ -139,3 +139,33 @@ def test_a_literal_that_its_zone_moves_before_the_first_year_is_not_a_time():
     early = dt.datetime.min.replace(tzinfo=dt.timezone(dt.timedelta(hours=2)))
     with pytest.raises(QueryError, match="is not a time between the years 1 and 9999"):
         compile_query("WHERE t > $early", source.schema, params={"early": early})
+
+
+@pytest.mark.parametrize(
+    "expr",
+    [
+        "-t",
+        "+t",
+        "SUM(t)",
+        "SUM(t) OVER ()",
+        "ABS(t)",
+        "SQRT(t)",
+        "ROUND(t)",
+        "t AND true",
+        "NOT t",
+    ],
+)
+def test_a_moment_is_neither_a_number_nor_a_condition(expr):
+    source = source_of("us", "us")
+    with pytest.raises(QueryError, match="t is a time"):
+        compile_query(f"SELECT {expr} AS x", source.schema)
+    with pytest.raises(QueryError, match="a time"):
+        compile_query("WHERE t", source.schema)
+
+
+def test_a_negated_interval_is_an_interval():
+    source = source_of("us", "ns")
+    day = "INTERVAL '1 day'"
+    asked = f"WHERE t + -{day} = u - {day} AND -(t - u) = u - t AND +(t - u) = t - u"
+
+    assert compile_query(asked, source.schema).run(source).rows.tolist() == [0, 1, 2]
