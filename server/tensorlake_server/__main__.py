@@ -24,7 +24,7 @@ import uvicorn
 from starlette.concurrency import run_in_threadpool
 
 from tensorlake.errors import InvalidInputError, TensorlakeError
-from tensorlake.storage import split_url
+from tensorlake.storage import open_store, probe, run, split_url
 from tensorlake_server.app.app import create_app
 from tensorlake_server.app.workers import run_workers
 from tensorlake_server.request.slow_clients import configure
@@ -90,6 +90,7 @@ def _serve(
         if not datasets and not settings.write:
             _check_folder(settings.url)
         _check_flows(settings)
+        _check_copies(settings)
     except TensorlakeError as error:
         return _refused(error, prints=turn is None or bool(os.read(turn, 1)))
     only = datasets[0] if len(datasets) == 1 else None
@@ -243,6 +244,18 @@ def _check_flows(settings: Settings) -> None:
         from tensorlake.workloads import flows
 
         flows.Jobs.check(settings.flows)
+
+
+def _check_copies(settings: Settings) -> None:
+    """Write to the folder of views' copies before a request needs it.
+
+    Raises:
+        StorageError: It cannot be written.
+        UnsupportedStoreError: It cannot hold datasets that are written to.
+    """
+    if settings.derived is not None:
+        options = settings.storage_options
+        run(probe(open_store(settings.derived, storage_options=options)))
 
 
 def _stop_with_parent(server: DrainingServer) -> None:

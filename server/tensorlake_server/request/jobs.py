@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tensorlake.errors import shown
 from tensorlake.storage import name_of_part
 from tensorlake_server.auth.principal import Principal
 from tensorlake_server.auth.scopes import Scope
@@ -151,7 +152,7 @@ class ServedJobs:
             raise Problem(
                 404,
                 "job-not-found",
-                f"there is no job {job_id[:32]!r}: it was cancelled, or fetched too late"
+                f"there is no job {shown(job_id)} of this token, or its answer is no longer kept"
                 "\nsend the request again",
             )
         if job.has_failed:

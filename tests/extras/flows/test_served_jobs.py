@@ -107,6 +107,7 @@ def test_a_job_has_the_answer_of_its_request_and_is_of_its_token(lake: Lake) -> 
         assert wrong.headers["Content-Type"] == "application/problem+json"
         with lake.client(address, "ben") as ben:
             assert ben.get(location).status_code == ben.delete(location).status_code == 404
+            assert repr(location.rpartition("/")[2]) in ben.get(location).json()["detail"]
         assert ana.delete(location).status_code == 204
         assert ana.get(location).status_code == 404
 

@@ -251,6 +251,20 @@ def test_a_taken_port_is_said_in_one_line(tmp_path: Path) -> None:
     assert "Traceback" not in run.stderr
 
 
+def test_copies_that_cannot_be_written_are_found_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    derived = str(tmp_path / "file/copies")
+
+    ended = subprocess.run(
+        command(str(tmp_path / "lake"), "--write", "--port", "0", "--derived", derived),
+        env=ENVIRONMENT, capture_output=True, text=True, timeout=STOP_S, check=False,
+    )  # fmt: skip
+
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert f"of {derived!r} (Not a directory)" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
 def test_a_folder_that_is_not_there_is_served_for_writing_only(tmp_path: Path) -> None:
     run = subprocess.run(
         command(str(tmp_path / "pest.tl"), "--port", "0"),
