@@ -242,13 +242,25 @@ def merged_groups(
 
 
 def group_conflicts(working: State, base: State, head: State) -> tuple[Conflict, ...]:
-    """List the groups that were staged on ``base`` and that ``head`` has otherwise."""
-    return tuple(
-        Conflict("group", description=f"both changed the column group {name!r}")
-        for name in changed_groups(working, base)
-        if not _is_derived(working.groups.get(name) or base.groups.get(name))
-        if not _is_same(base.groups.get(name), head.groups.get(name))
-    )
+    """List the groups staged on ``base`` that ``head`` has otherwise, or whose tensor it lacks."""
+    found: list[Conflict] = []
+    dropped = _tensors(base) - _tensors(head)
+    for name in changed_groups(working, base):
+        group = working.groups.get(name)
+        if _is_derived(group or base.groups.get(name)):
+            continue
+        if not _is_same(base.groups.get(name), head.groups.get(name)):
+            reason = f"both changed the column group {name!r}"
+        elif group is not None and not dropped.isdisjoint(group.covers):
+            reason = f"the column group {name!r} covers a tensor that the other commit dropped"
+        else:
+            continue
+        found.append(Conflict("group", description=reason))
+    return tuple(found)
+
+
+def _tensors(state: State) -> set[str]:
+    return {spec.id for spec in state.schema.tensors}
 
 
 def _is_derived(group: ColumnGroup | None) -> bool:

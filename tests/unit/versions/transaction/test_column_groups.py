@@ -473,3 +473,26 @@ def test_a_group_of_many_rows_is_read_by_range(store: MemoryStore, dataset: Data
     assert reader is not None
     sizes: Any = reader.read("size", np.arange(15_000, 15_003))
     assert sizes.values.tolist() == [15_000, 15_001, 15_002]
+
+
+def test_a_group_made_for_a_tensor_that_another_dropped_conflicts(store: MemoryStore):
+    mine = create_on(store, {"a": "int64", "b": "int64"})
+    mine.extend({"a": [1, 2], "b": [3, 4]})
+    mine.commit()
+    other = open_on(store)
+    mine.create_index("a")
+    mine.create_index("b")
+    other.drop_tensor("a")
+    other.commit()
+
+    with pytest.raises(
+        ConflictError, match="column group 'index/a' covers a tensor that"
+    ) as caught:
+        mine.commit()
+
+    assert [one.what for one in caught.value.conflicts] == ["group"]
+    mine.discard()
+    mine.refresh()
+    mine.create_index("b")
+    mine.commit()
+    assert list(open_on(store).indexes) == ["b"]
