@@ -101,6 +101,11 @@ class Terms:
 
     def open(self, url: str, *, at: str | None = None, read_only: bool = True) -> tl.Dataset:
         """Open a dataset, read-only by default."""
+        if "endpoint_url" in self.storage_options and "://" not in url:
+            wrong_usage(
+                "--endpoint-url applies to object stores, such as s3://, and"
+                f" {url!r} is a folder; leave it out"
+            )
         return tl.open(url, at, read_only=read_only, storage_options=self.options_for(url))
 
 

@@ -123,7 +123,12 @@ from tensorlake.format.spec.canonical_json import (
     trusted_bytes,
     unseal,
 )
-from tensorlake.format.spec.descriptor import DEFAULT_GRACE_S, MIN_GRACE_S, Descriptor, is_descriptor
+from tensorlake.format.spec.descriptor import (
+    DEFAULT_GRACE_S,
+    MIN_GRACE_S,
+    Descriptor,
+    is_descriptor,
+)
 from tensorlake.format.spec.integrity import checksum_of
 from tensorlake.format.spec.objects import is_own_path
 from tensorlake.format.spec.spec import (

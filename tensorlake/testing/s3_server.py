@@ -21,7 +21,6 @@ from urllib.request import Request, urlopen
 
 from tensorlake.testing.child_server import announce, child_server, exit_with_parent
 
-
 LISTS = "/-lists"
 """Path with the number of listings; no bucket's name starts with a hyphen."""
 
@@ -38,7 +37,6 @@ class S3Server:
         bucket = f"bucket-{secrets.token_hex(6)}"
         with urlopen(Request(f"{self.endpoint}/{bucket}", method="PUT"), timeout=60):  # noqa: S310 - our own endpoint
             return f"s3://{bucket}/lake"
-
 
     def num_lists(self) -> int:
         """Return how many pages of listings were asked for, without lookups of one key."""

@@ -260,7 +260,6 @@ class Lake:
         inside = [one for one in tl.list(url, storage_options=options) if one != "."]
         taken = [one for one in around if tl.exists(self.url_of(one), storage_options=options)]
         if inside or taken:
-            # One dataset in another would be read, and removed, with it.
             raise InvalidInputError(
                 f"{name!r} would lie inside a dataset, or around one: {(taken or inside)[0]!r}"
                 "\nchoose another name",
@@ -434,7 +433,8 @@ class Lake:
     def not_found(self, name: str) -> DatasetNotFoundError:
         """Build the error of a dataset that is not there."""
         return DatasetNotFoundError(
-            f"no dataset {name!r} in this lake\nGET /v1/datasets lists them", dataset=name
+            f"no dataset {name!r} in this lake\nsee its list: the first page, or GET /v1/datasets",
+            dataset=name,
         )
 
     def _saved(self, name: str) -> tuple[Dataset, SavedView]:

@@ -402,7 +402,7 @@ def _not_found(store: Store, options: Mapping[str, Any]) -> DatasetNotFoundError
     elif parent and not parent.endswith("/"):  # the folder above, not the root of a scheme
         with suppress(TensorlakeError):  # a hint must not hide the error
             beside = runtime.run(_walk(_open_store(parent, options), depth=1))
-            around = [one.name for one in beside if one.state == "whole"]
+            around = [one.name for one in beside if one.state == "whole" and one.name != "."]
     near = difflib.get_close_matches(name, around, n=1)
     described = ", ".join(repr(one) for one in around[:SHOWN_AROUND])
     under = f"(beside it: {described}); " if around else ""

@@ -491,10 +491,10 @@ class Session:
 def _warn_of_loss(store: Store, transaction: Transaction, pid: int) -> None:
     """Warn that a handle ended with staged changes; a forked copy of it loses nothing."""
     if transaction.has_changes and pid == os.getpid():
-        warnings.warn_explicit(  # no line of the user's is at fault: the handle just ended
+        warnings.warn_explicit(  # no line of the user's is at fault: named as CPython does then
             f"the last handle of {store.url!r} ended with staged changes, which are gone;"
             " call ds.commit() or ds.discard() before, or use: with tl.open(…) as ds",
             UncommittedChangesWarning,
-            filename=store.url,
-            lineno=0,
+            filename="sys",
+            lineno=1,
         )

@@ -100,6 +100,4 @@ def is_descriptor(data: bytes) -> bool:
         value: object = json.loads(data)
     except ValueError:  # damaged: its dataset is still there
         return True
-    return (
-        isinstance(value, dict) and cast("dict[str, object]", value).get("format") == FORMAT_NAME
-    )
+    return isinstance(value, dict) and cast("dict[str, object]", value).get("format") == FORMAT_NAME

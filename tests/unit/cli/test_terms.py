@@ -39,6 +39,20 @@ def test_a_profile_is_refused_for_what_is_not_on_s3(run, pets):
     assert "--profile applies to s3:// only" in refused.err
 
 
+def test_an_endpoint_is_refused_for_a_folder(run, tmp_path):
+    refused = run("info", str(tmp_path), "--endpoint-url", "http://localhost:9")
+
+    assert refused.code == 2
+    assert "--endpoint-url applies to object stores" in refused.err
+
+
+def test_what_is_not_there_is_not_said_to_lie_beside_a_dot(run, pets):
+    failed = run("info", f"{pets}/nope")
+
+    assert failed.code == 1
+    assert "beside it" not in failed.err
+
+
 def test_the_endpoint_is_one_of_the_storage_options(run, pets):
     told = run("info", pets, "--endpoint-url", "http://localhost:9", "--storage-option", "nonsense")
 

@@ -43,6 +43,17 @@ def test_serve_says_that_the_token_of_its_link_has_all_rights(tmp_path):
     assert told.startswith("The token of this link has all rights: keep it to yourself.")
 
 
+@pytest.mark.slow  # becomes another program
+def test_a_negative_lifetime_of_a_token_is_refused_by_its_flag(tmp_path):
+    create = ["token", "create", "--name", "ana", "--scope", "read", "--expires", "-90d"]
+
+    status, printed = tensorlake([*create, "--auth", "tokens.toml"], folder=tmp_path)
+
+    assert status == 2
+    assert "--expires '-90d' is not a lifetime" in printed
+    assert not (tmp_path / "tokens.toml").exists()
+
+
 def test_serve_refuses_what_is_no_lake(tmp_path):
     status, printed = tensorlake(["serve", "nonsense://x", "--port", "0"], folder=tmp_path)
 

@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 
 import tensorlake as tl
+from tensorlake.dataset.display.viewer import viewer_page
 from tensorlake.format import DESCRIPTOR
 from tensorlake.storage import open_store, runtime
 
@@ -128,6 +129,12 @@ def test_doctor_says_what_is_installed(run):
     assert found["tensorlake"]["detail"].startswith(tl.__version__)
     assert found["numpy"]["state"] == "ok"
     assert found["extra 'torch'"]["state"] in {"ok", "absent"}
+
+
+def test_doctor_says_whether_the_viewer_is_built(run):
+    found = {one["what"]: one for one in json.loads(run("doctor", "--json").out)}
+
+    assert found["viewer"]["state"] == ("ok" if viewer_page().is_file() else "absent")
 
 
 def test_doctor_tries_a_store_and_leaves_nothing_there(run, tmp_path):

@@ -106,7 +106,7 @@ def losses(url: str) -> Iterator[list[str]]:
     told += [
         str(one.message)
         for one in caught
-        if one.category is tl.UncommittedChangesWarning and one.filename == url
+        if one.category is tl.UncommittedChangesWarning and repr(url) in str(one.message)
     ]
 
 

@@ -329,6 +329,15 @@ def test_tags_branches_and_restores(written: Written) -> None:
     assert given_up == [204, 404]
 
 
+def test_a_refusal_names_the_whole_command_for_a_token(written: Written) -> None:
+    refused = written.client("read:notes").post("/v1/datasets/notes/tags", json={"name": "v1"})
+
+    assert refused.status_code == 403
+    remedy = "tensorlake token create --name NAME --scope 'write:notes"
+    assert remedy in refused.json()["detail"]
+    assert refused.json()["detail"].endswith(" --auth FILE")
+
+
 def test_datasets_are_made_and_removed(written: Written) -> None:
     client = written.client("admin:more/*")
     schema = {"image": {"kind": "image", "codec": "jpeg"}, "x": "float32", "text": "str"}
