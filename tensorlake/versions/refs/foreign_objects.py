@@ -75,8 +75,8 @@ async def refuse_occupied(store: Store, storage_options: Mapping[str, Any] | Non
             dataset=store.url,
         )
     raise InvalidInputError(
-        f"{store.url!r} holds other files, such as {found[0]!r}: a dataset is made where nothing else"
-        f" is\nchoose a new place, such as {store.url.rstrip('/') + '.tl'!r}",
+        f"{store.url!r} holds other files, such as {found[0]!r}: a dataset is made where nothing"
+        f" else is\nchoose a new place, such as {store.url.rstrip('/') + '.tl'!r}",
         dataset=store.url,
     )
 
