@@ -116,8 +116,8 @@ class Scope:
                 self._known.held.resize(before)
                 error.operator = f"the column {name!r}"
                 raise
-            except RowError as error:  # of a stack: the position is a group's
-                shown = f"{name!r}, group {error.position}: {error.message}"
+            except RowError as error:  # of a stack, or of sides that are brought to one type
+                shown = f"{name!r}, row {error.position}: {error.message}"
                 raise QueryTypeError(shown, text=self.text, span=_whole(self.text)) from None
         return self._known.columns[name]
 

@@ -40,11 +40,19 @@ from tensorlake_query.planning.plan import (
     This,
     chain,
 )
+from tensorlake_query.syntax.ast import Span
 from tensorlake_query.syntax.errors import QueryTypeError
 from tensorlake_query.values.bound import Bound, ColumnRef, CorpusRef, QueryRef
 from tensorlake_query.values.memory import charge, working
 from tensorlake_query.values.source import ColumnSource, IntArray, WordsSource
-from tensorlake_query.values.vectors import Vector, concatenated, deep_nbytes_of, nbytes_of, take
+from tensorlake_query.values.vectors import (
+    RowError,
+    Vector,
+    concatenated,
+    deep_nbytes_of,
+    nbytes_of,
+    take,
+)
 
 MEMBER_NBYTES = 128  # of a value in a set, beside itself
 
@@ -144,7 +152,13 @@ class Executor:
         batches: list[Vector] = []
         for first in range(0, stop, step):
             self._run.deadline.check(first, stop)
-            batches.append(result.vector(name, np.arange(first, min(first + step, stop))))
+            rows = np.arange(first, min(first + step, stop))
+            try:
+                batches.append(result.vector(name, rows))
+            except RowError as error:  # of sides that are brought to one type
+                text = self._run.text
+                message, span = f"{name!r}: {error.message}", Span(0, len(text))
+                raise QueryTypeError(message, text=text, span=span) from None
         with working(sum(map(nbytes_of, batches))):
             return concatenated(batches) if batches else result.vector(name, np.arange(0))
 

@@ -31,7 +31,7 @@ from tensorlake_query.values.source import (
     offers,
 )
 from tensorlake_query.values.texts import texts_of
-from tensorlake_query.values.times import is_time, units_per
+from tensorlake_query.values.times import in_finer, is_time, units_per
 from tensorlake_query.values.types import is_ragged
 from tensorlake_query.values.vectors import (
     Vector,
@@ -484,9 +484,10 @@ def _as_type(vector: Vector, given: ColumnType, column_type: ColumnType) -> Vect
     if column_type.dtype is None:
         return vector
     values = vector.values.astype(column_type.dtype, copy=False)
-    if is_time(column_type) and units_per(column_type, given) > 1:
-        values = values * units_per(column_type, given)
     made = replace(vector, values=values)
+    if is_time(column_type) and units_per(column_type, given) > 1:
+        unit = column_type.timestamp_unit or column_type.duration_unit or "s"
+        made = in_finer(made, units_per(column_type, given), unit)
     if is_ragged(column_type) and isinstance(made, UniformBatch):
         ragged = as_ragged(made)
         return RaggedBatch(ragged.values, ragged.shapes, ragged.valid)

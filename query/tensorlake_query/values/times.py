@@ -17,11 +17,12 @@ from tensorlake_query.syntax.errors import QuerySyntaxError
 from tensorlake_query.values.bound import Apply, Bound, ColumnRef, Constant
 from tensorlake_query.values.source import ColumnType, TimeUnit
 from tensorlake_query.values.types import INT
-from tensorlake_query.values.vectors import Vector
+from tensorlake_query.values.vectors import RowError, Vector, valid_of
 
 PER_SECOND: dict[TimeUnit, int] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
 _PART = re.compile(r"\s*(?:,|and\b)?\s*(-?\d{1,12})\s*([a-z]+?)s?(?![a-z])\s*", re.IGNORECASE)
+MAX_COUNT = (1 << 63) - 1  # of a unit
 _MAX_SECONDS = 9_000_000_000  # of an interval: some 285 years, which nanoseconds can count
 
 
@@ -115,8 +116,19 @@ def interval_of_text(text: str, query: str, syntax: ast.Expr) -> Constant:
     return _duration(seconds, "s", syntax)
 
 
-def in_unit(expr: Bound, unit: TimeUnit) -> Bound:
-    """Return a time in a finer unit."""
+def is_beyond(time: Constant) -> bool:
+    """Tell whether 64 bits do not count a literal in its unit."""
+    return isinstance(time.value, int) and abs(time.value) > MAX_COUNT
+
+
+def in_unit(expr: Bound, unit: TimeUnit, *, is_compared: bool = False) -> Bound:
+    """Return a time in a finer unit, or its error in a row that 64 bits do not count in it.
+
+    Args:
+        expr: The time.
+        unit: The unit.
+        is_compared: It is only compared: a literal is then any number.
+    """
     own = expr.type.timestamp_unit or expr.type.duration_unit
     if own is None or own == unit:
         return expr
@@ -128,12 +140,34 @@ def in_unit(expr: Bound, unit: TimeUnit) -> Bound:
         duration_unit=None if is_moment else unit,
     )
     if isinstance(expr, Constant) and isinstance(expr.value, int):
-        return structs.replace(expr, value=expr.value * factor, type=column_type)
+        made = structs.replace(expr, value=expr.value * factor, type=column_type)
+        if is_compared or not is_beyond(made):
+            return made
 
     def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
-        return replace(vectors[0], values=vectors[0].values.astype(np.int64) * factor)
+        return in_finer(vectors[0], factor, unit)
 
     return Apply(kernel, (expr,), column_type, None)
+
+
+def in_finer(vector: Vector, factor: int, unit: str) -> Vector:
+    """Return times in a finer unit, of which a unit of theirs has `factor`.
+
+    Raises:
+        RowError: 64 bits do not count one in it.
+    """
+    counts = vector.values.astype(np.int64)
+    most = MAX_COUNT // factor
+    outside = (counts > most) | (counts < -most)
+    if outside.any():
+        rows = outside.reshape(len(counts), -1).any(axis=1) & valid_of(vector)
+        if rows.any():
+            raise RowError(
+                f"the time is beyond those that 64 bits count in {unit}; EXTRACT(EPOCH FROM …) is"
+                " in seconds",
+                int(np.flatnonzero(rows)[0]),
+            )
+    return replace(vector, values=counts * factor)
 
 
 def units_per(finer: ColumnType, coarser: ColumnType) -> int:

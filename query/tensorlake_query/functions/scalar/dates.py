@@ -29,7 +29,12 @@ _THURSDAY = 4  # the day of the week of 1 January 1970, from Sunday
 
 
 def same_times(
-    site: Site, left: Bound, right: Bound, *, any_kind: bool = False
+    site: Site,
+    left: Bound,
+    right: Bound,
+    *,
+    any_kind: bool = False,
+    is_compared: bool = False,
 ) -> tuple[Bound, Bound]:
     """Bring two times to the finer of their units; a known text is read as a time.
 
@@ -61,7 +66,8 @@ def same_times(
     for unit in units:
         if unit is not None and PER_SECOND[unit] > PER_SECOND[finer]:
             finer = unit
-    return in_unit(left, finer), in_unit(right, finer)
+    left, right = (in_unit(each, finer, is_compared=is_compared) for each in (left, right))
+    return left, right
 
 
 def same_units(site: Site, alternatives: Sequence[Bound]) -> list[Bound]:

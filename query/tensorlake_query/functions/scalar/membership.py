@@ -16,7 +16,7 @@ from tensorlake_query.values.conversions import as_number, as_text, is_null
 from tensorlake_query.values.group_keys import json_key
 from tensorlake_query.values.source import AnyArray, BoolArray, ColumnType, UniformBatch
 from tensorlake_query.values.texts import texts_of
-from tensorlake_query.values.times import is_time, units_per
+from tensorlake_query.values.times import MAX_COUNT, is_beyond, is_time, units_per
 from tensorlake_query.values.types import BOOL, NULL_TYPE, describe, is_numeric
 from tensorlake_query.values.vectors import Vector, distinct, object_array, python_values, valid_of
 
@@ -96,7 +96,11 @@ def bind_in_query(site: Site, members: QueryRef, *, negated: bool) -> Bound:
         if uses_texts:
             found = np.fromiter(map(among.texts.__contains__, values.tolist()), np.bool_, num_rows)
         else:
-            found = np.isin(values, among.values if factor == 1 else among.values * factor)
+            counted = among.values
+            if factor > 1:  # others are equal to nothing that 64 bits count
+                most = MAX_COUNT // factor
+                counted = counted[(counted <= most) & (counted >= -most)] * factor
+            found = np.isin(values, counted)
         valid = None if among.is_empty else vectors[0].valid  # among nothing is nothing, not NULL
         if among.has_null:
             valid = found if valid is None else found & valid
@@ -135,6 +139,8 @@ def bind_in_constants(site: Site, *, negated: bool) -> Bound:
         value = item
         if not is_null(item):
             operand, value = same_kind(site, "=", operand, item)
+        if is_time(value.type) and isinstance(value, Constant) and is_beyond(value):
+            continue  # 64 bits count no time that is equal
         if value.type.shape:
             raise site.fail(f"IN compares single values, not {describe(value.type)}", at=item)
         wanted.append(value)

@@ -342,7 +342,7 @@ def same_kind(site: Site, op: str, left: Bound, right: Bound) -> tuple[Bound, Bo
         QueryTypeError: they have none in common.
     """
     if is_time(left.type) or is_time(right.type):
-        return same_times(site, left, right)
+        return same_times(site, left, right, is_compared=True)
     kinds = {left.type.kind, right.type.kind}
     if "text" in kinds and any(map(_has_classes, (left, right))):
         labels, text = (left, right) if _has_classes(left) else (right, left)

@@ -169,3 +169,51 @@ def test_a_negated_interval_is_an_interval():
     asked = f"WHERE t + -{day} = u - {day} AND -(t - u) = u - t AND +(t - u) = t - u"
 
     assert compile_query(asked, source.schema).run(source).rows.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "expr",
+    [
+        "s > n",
+        "s - n",
+        "GREATEST(s, n)",
+        "COALESCE(n, s)",
+        "s IN (n)",
+        "n IN (s)",
+        "n - DATE '3000-01-01'",
+    ],
+)
+def test_a_time_that_the_finer_unit_does_not_count_is_an_error(expr):
+    kind = ColumnType("number", "int64", (), timestamp_unit="s")
+    far = np.array(["3000-01-01", "2026-01-01", "2026-01-01"], "datetime64[s]").astype(np.int64)
+    source = ArraySource({"s": (kind, far), "n": moments("ns")})
+
+    with pytest.raises(QueryError, match="beyond those that 64 bits count in ns"):
+        compile_query(f"SELECT {expr} AS x", source.schema).run(source).column("x")
+    found = compile_query("WHERE n < DATE '3000-01-01'", source.schema).run(source)
+    assert found.rows.tolist() == [0, 1, 2]
+
+
+def test_rows_of_two_sides_meet_in_a_unit_that_counts_both():
+    kind = ColumnType("number", "int64", (), timestamp_unit="s")
+    wraps = 2**63 // 10**9 * 2  # in nanoseconds near 0, modulo 2⁶⁴
+    source = ArraySource(
+        {"s": (kind, [wraps, 0]), "n": (moments("ns")[0], [wraps * 10**9 - 2**64, 0])}
+    )
+
+    among = compile_query("WHERE n IN (SELECT s)", source.schema).run(source)
+    assert among.rows.tolist() == [1]
+    for op in ("UNION ALL", "UNION", "INTERSECT"):
+        with pytest.raises(QueryError, match=r"'t'.*: the time is beyond .* count in ns"):
+            compile_query(f"SELECT s AS t {op} SELECT n AS t", source.schema).run(source)
+    known = compile_query("WHERE n NOT IN (DATE '3000-01-01', null)", source.schema).run(source)
+    assert known.rows.tolist() == []
+    known = compile_query("WHERE n NOT IN (DATE '3000-01-01')", source.schema).run(source)
+    assert known.rows.tolist() == [0, 1]
+
+
+def test_a_null_is_no_time_beyond_a_unit():
+    kind = ColumnType("number", "int64", (), timestamp_unit="s", nullable=True)
+    source = ArraySource({"s": (kind, [None, 0, 0]), "n": moments("ns")})
+
+    assert compile_query("WHERE s < n", source.schema).run(source).rows.tolist() == [1, 2]
