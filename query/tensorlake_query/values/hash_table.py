@@ -92,9 +92,8 @@ class _HashTable:
             if not len(fresh):
                 continue
             there = places.take(fresh)
-            level[there[::-1]] = fresh[
-                ::-1
-            ]  # of rows of one place the last written stays: the first
+            # Of rows of one place the last written stays: the first.
+            level[there[::-1]] = fresh[::-1]
             new = fresh[level.take(there) == fresh]
             level[places.take(new)] = self._append(
                 [word.take(new) for word in words], start + rows.take(new)

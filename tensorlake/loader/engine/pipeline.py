@@ -118,9 +118,8 @@ class PipelineSetup:
     prefetch_nbytes: int
     timeout_s: float
     skips: bool = False  # skips damaged rows instead of failing
-    keeps: Callable[[Int64Array], NDArray[np.bool_]] | None = (
-        None  # by position: on disk; None: all
-    )
+    # By position, whether the disk tier keeps a row; None: all.
+    keeps: Callable[[Int64Array], NDArray[np.bool_]] | None = None
     parts: Mapping[str, PartReads] = field(default_factory=dict[str, PartReads])  # also sparse
 
     def plan_groups(self, segment: list[list[Share]]) -> list[Group]:
