@@ -92,20 +92,21 @@ class Terms:
     quiet: bool = False
     progress: bool | None = None
 
-    def options_for(self, url: str) -> dict[str, str] | None:
-        """Return the ``storage_options=`` for a URL."""
+    def options_for(self, *urls: str) -> dict[str, str] | None:
+        """Return the ``storage_options=`` for a command's URLs, one of which has to use them."""
         options = self.storage_options
-        if "profile" in options and not url.startswith("s3://"):
-            wrong_usage(f"--profile applies to s3:// only, got {url!r}; leave it out")
+        given = " and ".join(map(repr, urls))
+        if "profile" in options and not any(url.startswith("s3://") for url in urls):
+            wrong_usage(f"--profile applies to s3:// only, got {given}; leave it out")
+        if "endpoint_url" in options and not any("://" in url for url in urls):
+            wrong_usage(
+                "--endpoint-url applies to object stores, such as s3://, and"
+                f" {given} {'is a folder' if len(urls) == 1 else 'are folders'}; leave it out"
+            )
         return options or None
 
     def open(self, url: str, *, at: str | None = None, read_only: bool = True) -> tl.Dataset:
         """Open a dataset, read-only by default."""
-        if "endpoint_url" in self.storage_options and "://" not in url:
-            wrong_usage(
-                "--endpoint-url applies to object stores, such as s3://, and"
-                f" {url!r} is a folder; leave it out"
-            )
         return tl.open(url, at, read_only=read_only, storage_options=self.options_for(url))
 
 

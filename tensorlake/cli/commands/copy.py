@@ -67,7 +67,7 @@ def copy(
             bases=bases,
             dry_run=dry_run,
             workers=workers,
-            storage_options=terms.options_for(dst),
+            storage_options=terms.options_for(src, dst),
             src_storage_options=parse_storage_options(src_storage_option, None) or None,
             progress=terms.progress,
         )

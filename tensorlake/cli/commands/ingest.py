@@ -162,7 +162,7 @@ def ingest(
         "commit_every": commit_every,
         "progress": terms.progress,
         "dry_run": dry_run,
-        "storage_options": terms.options_for(places[-1]),
+        "storage_options": terms.options_for(*places),
     }
     own: dict[str, Any] = {
         "delimiter": delimiter,

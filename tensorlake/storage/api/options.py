@@ -256,6 +256,24 @@ def _profile_credentials(profile: str | None) -> Any:
             profile=profile,
         )
     import boto3
+    from botocore.exceptions import BotoCoreError
     from obstore.auth.boto3 import Boto3CredentialProvider
 
-    return Boto3CredentialProvider(boto3.Session(profile_name=profile))
+    named = "the default AWS profile" if profile is None else f"the AWS profile {profile!r}"
+    try:
+        session = boto3.Session(profile_name=profile)
+        has_credentials = session.get_credentials() is not None
+    except BotoCoreError as error:  # no such profile, or a file that is none
+        raise InvalidInputError(
+            f"{named} cannot be used: {error}\nlook into ~/.aws/config and ~/.aws/credentials, or"
+            " give key= and secret=",
+            profile=profile,
+        ) from error
+    if has_credentials:
+        return Boto3CredentialProvider(session)
+    if profile is None:  # the files may give only a region; the store's own chain has roles, too
+        return None
+    raise InvalidInputError(
+        f"{named} has no credentials\nadd them to ~/.aws/credentials, or give key= and secret=",
+        profile=profile,
+    )

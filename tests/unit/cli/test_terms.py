@@ -46,6 +46,23 @@ def test_an_endpoint_is_refused_for_a_folder(run, tmp_path):
     assert "--endpoint-url applies to object stores" in refused.err
 
 
+@pytest.mark.parametrize("command", [("copy",), ("ingest", "images")])
+@pytest.mark.parametrize("option", [("--endpoint-url", "http://localhost:9"), ("--profile", "dev")])
+def test_an_option_of_stores_is_refused_between_two_folders(run, tmp_path, command, option):
+    refused = run(*command, str(tmp_path / "source"), str(tmp_path / "out"), *option)
+
+    assert refused.code == 2
+    assert f"{option[0]} applies to" in refused.err
+
+
+@pytest.mark.parametrize("places", [("s3://nothing/a", "out"), ("out", "s3://nothing/a")])
+def test_a_profile_is_for_whichever_of_two_places_is_on_s3(run, places):
+    failed = run("copy", *places, "--profile", "no such")
+
+    assert failed.code == 1
+    assert "profile 'no such' cannot be used" in failed.err
+
+
 def test_what_is_not_there_is_not_said_to_lie_beside_a_dot(run, pets):
     failed = run("info", f"{pets}/nope")
 

@@ -110,6 +110,29 @@ def test_profile_needs_boto3(monkeypatch):
         connect("s3://bucket", {"profile": "dev"})
 
 
+def test_a_profile_that_is_not_there_or_has_no_credentials_is_an_error_of_ours(
+    tmp_path, monkeypatch
+):
+    pytest.importorskip("boto3")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    config = tmp_path / "config"
+    config.write_text("[profile bare]\nregion = eu-north-1\n")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+
+    with pytest.raises(InvalidInputError, match=r"profile 'absent' cannot be used.*\n.*key="):
+        connect("s3://bucket", {"profile": "absent"})
+    with pytest.raises(InvalidInputError, match=r"profile 'bare' has no credentials"):
+        connect("s3://bucket", {"profile": "bare"})
+    assert connect("s3://bucket").client.credential_provider is None  # roles are left to the store
+
+    config.write_text("region = no section")
+    with pytest.raises(InvalidInputError, match="default AWS profile cannot be used"):
+        connect("s3://other")
+
+
 def test_profile_is_read_from_the_shared_file(tmp_path, monkeypatch):
     pytest.importorskip("boto3")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
