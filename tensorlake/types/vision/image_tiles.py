@@ -21,6 +21,8 @@ from tensorlake.types.vision.codecs import CODECS, codec_of, too_many_pixels
 from tensorlake.types.vision.image_file import file_name
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tensorlake.types.base.base import SampleType
     from tensorlake.types.base.column import Buffer
     from tensorlake.types.base.errors import Place
@@ -42,6 +44,11 @@ class ImageTiles:
 
     name: ImageCodec
     quality: int | None = None
+
+    def suited(self, tiles: Sequence[np.ndarray]) -> ImageTiles:
+        """Return the codec itself."""
+        del tiles
+        return self
 
     def encode(self, tile: np.ndarray) -> bytes:
         """Encode one tile (height, width, channels)."""

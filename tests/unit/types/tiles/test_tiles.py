@@ -14,7 +14,7 @@ import tensorlake as tl
 from tensorlake.errors import CorruptSampleError, InvalidInputError, SchemaError
 from tensorlake.types import Array, SampleParts, box_of
 from tensorlake.types.tiles import BLOSC_TILES, TileGrid, read_tiles, store_tiles, tile_map
-from tensorlake.types.tiles.sample import TileHead
+from tensorlake.types.tiles.sample import BloscTiles, TileHead
 from tests.support.examples import examples
 
 
@@ -47,6 +47,28 @@ def test_a_region_is_decoded_from_the_tiles_over_it(case, data):
 
     np.testing.assert_array_equal(read, values[region])
     assert read.dtype == values.dtype
+
+
+@pytest.mark.parametrize(
+    ("values", "level"),
+    [
+        (np.random.default_rng(0).normal(0, 12, (64, 96, 96)).astype(np.int16), 1),
+        (sum(axis * axis for axis in np.ogrid[:64, :96, :96]).astype(np.int16) // 7, 5),
+        (np.random.default_rng(0).normal(0, 12, (64, 32, 32)).astype(np.int16), 5),  # too few
+    ],
+    ids=["noise", "smooth", "few"],
+)
+def test_many_tiles_of_noise_are_compressed_at_the_fast_level(values, level):
+    sample, own = store_tiles(values, (32, 32, 32), BLOSC_TILES)
+
+    again, _ = store_tiles(values.copy(), (32, 32, 32), BLOSC_TILES)
+    head, first = TileHead.parse(own.head), values[:32, :32, :32]
+    parts = {number: sample[slice(*own.span(number))] for number in range(own.num_parts)}
+    read = read_tiles(SampleParts(own, parts), head, BLOSC_TILES, box_of(values.shape, (), refused))
+
+    assert sample == again
+    assert parts[0] == BloscTiles(level).encode(first)
+    np.testing.assert_array_equal(read, values)
 
 
 def test_tiles_are_decoded_in_pieces_that_threads_can_share():

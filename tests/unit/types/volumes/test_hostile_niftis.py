@@ -46,6 +46,23 @@ def test_a_gzip_stream_that_is_cut_or_changed_is_refused(stop):
 
 
 @pytest.mark.parametrize(
+    "content",
+    [
+        gzip.compress(PLAIN),
+        gzip.compress(PLAIN + bytes(30)),
+        gzip.compress(PLAIN[:-40]) + gzip.compress(PLAIN[-40:]),
+        gzip.compress(PLAIN) + bytes(8),
+        gzip.compress(PLAIN) + gzip.compress(b""),
+    ],
+    ids=["one member", "longer", "two members", "padded", "empty member"],
+)
+def test_gzip_is_read_at_once_or_in_blocks_with_the_same_voxels(content):
+    voxels = read_file(content, LIMIT).voxels
+
+    np.testing.assert_array_equal(voxels, read_file(PLAIN, LIMIT).voxels)
+
+
+@pytest.mark.parametrize(
     ("content", "message"),
     [
         (changed(PLAIN, 344, "4s", b"ni1\0"), "one of a pair of files\nconvert"),
