@@ -67,7 +67,7 @@ from tensorlake.types.vision.frames import frames_of, has_frames
 from tensorlake.types.vision.headers.header import ImageHeader
 from tensorlake.types.vision.image_file import (
     CHANNELS,
-    check_image_file,
+    KnownHeads,
     depth_of,
     file_name,
     shape_hint,
@@ -239,17 +239,16 @@ class Image(Media, TiledSamples):
             return self._convert_tiled(samples, place)
         encoded: list[Buffer] = []
         shapes: list[tuple[int, ...]] = []
-        codec = self._codec
+        codec, heads = self._codec, KnownHeads(self.codec, self.mode)
         for position, sample in enumerate(samples):
-            content = given_bytes(sample, place, position)
+            is_bytes = type(sample) is bytes
+            content = sample if is_bytes else given_bytes(sample, place, position)
             if content is None:
                 pixels = scaled(self._pixels(sample, place, position), self.max_side)
                 encoded.append(codec.encode(pixels, self.quality))
                 shapes.append(pixels.shape)
                 continue
-            header = check_image_file(
-                content, self.codec, self.mode, sample=sample, place=place, position=position
-            )
+            header = heads.check(content, sample=sample, place=place, position=position)
             shape = self.shape_of(header)
             if self.max_side is not None and max(shape[:2]) > self.max_side:
                 content, shape = self._scaled_file(content, shape, sample, place, position)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tensorlake.types.base.errors import dtype_mismatch, unreadable
 from tensorlake.types.base.file import File
 from tensorlake.types.vision.codecs import ANY_CODEC, CODECS, codec_of, too_many_pixels
-from tensorlake.types.vision.headers.encoded import image_format
+from tensorlake.types.vision.headers.encoded import image_format, parse_jpeg_head
 
 if TYPE_CHECKING:
     from tensorlake.types.base.column import Buffer
@@ -19,14 +19,55 @@ if TYPE_CHECKING:
     from tensorlake.types.vision.codecs import ImageCodec, PixelCodec
     from tensorlake.types.vision.headers.header import ImageHeader
 
-__all__ = ["CHANNELS", "check_image_file", "depth_of", "file_name", "shape_hint"]
+__all__ = ["CHANNELS", "KnownHeads", "check_image_file", "depth_of", "file_name", "shape_hint"]
 
 CHANNELS: Final = {None: 3, "RGB": 3, "L": 1, "RGBA": 4, "RGB16": 3, "L16": 1, "RGBA16": 4}
 """Channels by the mode of images."""
 
 _GRAY, _COLOUR_ALPHA, _CMYK = 1, 4, 4
 _PLANE_NDIM, _IMAGE_NDIM = 2, 3
+_JPEG_END = b"\xff\xd9"
+_UNKNOWN: Final[tuple[ImageHeader | None, int]] = (None, 0)
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+
+
+_HEADS_KEPT = 64
+"""Heads kept of the files of a call: where each file has another, no more are tried."""
+
+
+class KnownHeads:
+    """Heads of JPEG files that were checked: a file that begins with one of them passes, too.
+
+    Most files of a source are of one program and quality, and of few sizes: all before their scans
+    is then the same, byte for byte, and is not parsed again.
+    """
+
+    def __init__(self, name: ImageCodec, mode: str | None) -> None:
+        self._name: ImageCodec = name
+        self._mode = mode
+        self._heads: dict[bytes, tuple[ImageHeader, int]] = {}
+        self._nbytes = self._added = 0
+
+    def check(self, content: Buffer, *, sample: Any, place: Place, position: int) -> ImageHeader:
+        """Read the header of a file, as `check_image_file` does."""
+        if self._nbytes and content[-2:] == _JPEG_END:
+            header, least_nbytes = self._heads.get(bytes(content[: self._nbytes]), _UNKNOWN)
+            if header is not None and len(content) >= least_nbytes:
+                return header
+        header = check_image_file(
+            content, self._name, self._mode, sample=sample, place=place, position=position
+        )
+        if header.format == "JPEG" and self._added < _HEADS_KEPT:
+            self._add(content, header)
+        return header
+
+    def _add(self, content: Buffer, header: ImageHeader) -> None:
+        self._added += 1
+        _, nbytes = parse_jpeg_head(content)
+        if nbytes != self._nbytes:
+            self._heads, self._nbytes = {}, nbytes
+        # A shorter file might promise more pixels than its bytes can hold.
+        self._heads[bytes(content[:nbytes])] = header, len(content)
 
 
 def check_image_file(

@@ -89,6 +89,15 @@ def parse_jpeg_header(data: Buffer) -> ImageHeader:
         ValueError: The bytes are not a JPEG, end before its scan, or are of a kind that no
             usual decoder reads.
     """
+    return parse_jpeg_head(data)[0]
+
+
+def parse_jpeg_head(data: Buffer) -> tuple[ImageHeader, int]:
+    """Read the frame header of a JPEG, and where its first scan begins.
+
+    Raises:
+        ValueError: As `parse_jpeg_header`.
+    """
     if bytes(data[:2]) != b"\xff\xd8":
         raise ValueError("it does not begin with a JPEG's FF D8")
     header: ImageHeader | None = None
@@ -131,7 +140,8 @@ def parse_jpeg_header(data: Buffer) -> ImageHeader:
         elif marker == _SOS:
             if header is None:
                 raise ValueError("it has no frame header")
-            return header if orientation == 1 else replace(header, orientation=orientation)
+            turned = header if orientation == 1 else replace(header, orientation=orientation)
+            return turned, position + length
         position += length
 
 
