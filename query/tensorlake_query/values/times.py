@@ -15,9 +15,16 @@ from msgspec import structs
 from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.errors import QuerySyntaxError
 from tensorlake_query.values.bound import Apply, Bound, ColumnRef, Constant
-from tensorlake_query.values.source import ColumnType, TimeUnit
+from tensorlake_query.values.source import AnyArray, ColumnType, TimeUnit
 from tensorlake_query.values.types import INT
-from tensorlake_query.values.vectors import RowError, Vector, valid_of
+from tensorlake_query.values.vectors import (
+    RowError,
+    Vector,
+    as_ragged,
+    counts_of,
+    elementwise,
+    valid_of,
+)
 
 PER_SECOND: dict[TimeUnit, int] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
@@ -158,16 +165,60 @@ def in_finer(vector: Vector, factor: int, unit: str) -> Vector:
     """
     counts = vector.values.astype(np.int64)
     most = MAX_COUNT // factor
-    outside = (counts > most) | (counts < -most)
-    if outside.any():
-        rows = outside.reshape(len(counts), -1).any(axis=1) & valid_of(vector)
-        if rows.any():
-            raise RowError(
-                f"the time is beyond those that 64 bits count in {unit}; EXTRACT(EPOCH FROM …) is"
-                " in seconds",
-                int(np.flatnonzero(rows)[0]),
-            )
+    refuse_rows(
+        replace(vector, values=(counts > most) | (counts < -most)),
+        f"the time is beyond those that 64 bits count in {unit}; EXTRACT(EPOCH FROM …) is in"
+        " seconds",
+    )
     return replace(vector, values=counts * factor)
+
+
+def counted(made: Apply, *, is_difference: bool, unit: str) -> Apply:
+    """Return a sum or difference of two times, an error in a row where 64 bits do not count it.
+
+    The lowest number of 64 bits is none either: NumPy reads it as NaT.
+    """
+
+    def wraps(result: AnyArray, left: AnyArray, right: AnyArray) -> AnyArray:
+        # a sum wraps where both its parts have another sign; a = b + c where c = a - b
+        whole, part = (left, result) if is_difference else (result, left)
+        return ((part ^ whole) & (right ^ whole) < 0) | (result < -MAX_COUNT)
+
+    def kernel(vectors: Sequence[Vector], num_rows: int) -> Vector:
+        result = made.kernel(vectors, num_rows)
+        if sum(map(_furthest, vectors[:2])) > MAX_COUNT:
+            shape = made.type.shape
+            beyond = elementwise(wraps, [result, *vectors[:2]], shape, element_nbytes=1)
+            refuse_rows(
+                beyond,
+                f"the {'difference' if is_difference else 'sum'} is beyond the times that 64 bits"
+                f" count in {unit}; leave the row out by WHERE, or write CAST(… AS DATE), which is"
+                " in seconds",
+            )
+        return result
+
+    return structs.replace(made, kernel=kernel) if made.type.dtype == "int64" else made
+
+
+def _furthest(vector: Vector) -> int:
+    """Return how far from 0 a time of a vector may be."""
+    if not vector.values.size:
+        return 0
+    return max(-int(vector.values.min()), int(vector.values.max()))
+
+
+def refuse_rows(refused: Vector, message: str) -> None:
+    """Raise the error of the first row, not NULL, that a vector of booleans marks.
+
+    Raises:
+        RowError: there is one.
+    """
+    if refused.values.any():
+        flags = as_ragged(refused)
+        row = np.repeat(np.arange(len(flags.shapes)), counts_of(flags.shapes))[flags.values]
+        row = row[valid_of(refused)[row]]
+        if len(row):
+            raise RowError(message, int(row[0]))
 
 
 def units_per(finer: ColumnType, coarser: ColumnType) -> int:

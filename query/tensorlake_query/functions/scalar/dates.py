@@ -14,11 +14,13 @@ from tensorlake_query.values.bound import Bound, Constant, show
 from tensorlake_query.values.conversions import JSON_COST, as_text
 from tensorlake_query.values.source import AnyArray, TimeUnit, UniformBatch
 from tensorlake_query.values.times import (
+    MAX_COUNT,
     PER_SECOND,
     in_unit,
     is_time,
     microseconds_of_text,
     moment_of_text,
+    refuse_rows,
 )
 from tensorlake_query.values.types import FLOAT, INT, describe
 from tensorlake_query.values.vectors import Vector, python_values
@@ -254,11 +256,19 @@ def _bind_truncated(site: Site) -> Bound:
         shown = f"{show(moment)} is {describe(moment.type)}"
         raise site.fail(f"DATE_TRUNC takes a time, and {shown}", at=moment)
     per_second = PER_SECOND[unit]
+    earliest = -(MAX_COUNT // per_second)
 
     def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
         values = vectors[1].values.astype(np.int64)
         seconds = np.floor_divide(values, per_second)
-        return UniformBatch(truncate(seconds) * per_second, vectors[1].valid)
+        begins = truncate(seconds)
+        refuse_rows(
+            UniformBatch((begins < earliest) | (begins > seconds), vectors[1].valid),
+            f"the begin of its {part.lower()} is beyond the times that 64 bits count in {unit};"
+            f" leave the row out by WHERE, or write CAST({show(moment)} AS DATE), which is in"
+            " seconds",
+        )
+        return UniformBatch(begins * per_second, vectors[1].valid)
 
     return site.apply(kernel, replace(moment.type, dtype="int64"), cost=8.0)
 

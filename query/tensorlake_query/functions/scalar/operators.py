@@ -39,7 +39,7 @@ from tensorlake_query.values.conversions import (
 from tensorlake_query.values.group_keys import json_key
 from tensorlake_query.values.source import AnyArray, ColumnType, UniformBatch
 from tensorlake_query.values.texts import texts_of
-from tensorlake_query.values.times import is_time, untimed
+from tensorlake_query.values.times import counted, is_time, untimed
 from tensorlake_query.values.types import BOOL, FLOAT, TEXT, broadcast, describe, number
 from tensorlake_query.values.vectors import (
     Vector,
@@ -245,6 +245,7 @@ def _bind_time_arithmetic(site: Site, op: ast.ArithmeticOp) -> Bound:
     left, right = same_times(site, left, right, any_kind=True)
     unit = left.type.timestamp_unit or left.type.duration_unit
     made = apply_ufunc(structs.replace(site, args=(untimed(left), untimed(right))), ARITHMETIC[op])
+    made = counted(made, is_difference=op == "-", unit=unit or "s")
     is_moment = moments[0] != moments[1]
     column_type = replace(
         made.type,

@@ -217,3 +217,68 @@ def test_a_null_is_no_time_beyond_a_unit():
     source = ArraySource({"s": (kind, [None, 0, 0]), "n": moments("ns")})
 
     assert compile_query("WHERE s < n", source.schema).run(source).rows.tolist() == [1, 2]
+
+
+LAST = 2**63 - 1  # the last moment that 64 bits count
+
+
+@pytest.mark.parametrize(
+    ("expr", "row"),
+    [
+        ("t + INTERVAL '1 second'", 0),
+        ("INTERVAL '1 second' + t", 0),
+        ("t - INTERVAL '1 second'", 1),
+        ("t - -INTERVAL '1 second'", 0),
+        ("t - u", 0),
+        ("u - t", 0),
+        ("DATE_TRUNC('year', t)", 1),
+        ("DATE_TRUNC('second', t)", 1),
+        ("(t - DATE '1970-01-01') + (t - DATE '1970-01-01')", 0),
+    ],
+)
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_time_that_64_bits_do_not_count_is_an_error_of_its_row(expr, row, unit):
+    kind = ColumnType("number", "int64", (), timestamp_unit=unit, nullable=True)
+    source = ArraySource({"t": (kind, [LAST, -LAST, None]), "u": (kind, [-5, 5, 0])})
+
+    if unit == "s" and expr == "DATE_TRUNC('second', t)":
+        found = compile_query(f"SELECT {expr} AS x", source.schema).run(source)
+        assert samples(found.columns["x"]) == [LAST, -LAST, None]
+        return
+    with pytest.raises(QueryError, match=f"row {row}: .* 64 bits count in {unit}; leave the row"):
+        compile_query(f"SELECT {expr} AS x", source.schema).run(source)
+    with pytest.raises(QueryError, match=f"row {row}: .* 64 bits count in {unit}"):
+        compile_query(f"WHERE {expr} != {expr}", source.schema).run(source)
+
+    kept = compile_query(f"SELECT {expr} AS x WHERE t IS NULL", source.schema).run(source)
+    assert samples(kept.columns["x"]) == [None]
+
+
+@pytest.mark.parametrize("unit", ["us", "ns"])
+def test_sums_and_differences_of_any_times_are_exact_or_errors(unit):
+    rng = np.random.default_rng(4)
+    ends = np.array([LAST, LAST - 1, -LAST, 1 - LAST, 0, 1, -1, LAST // 2, LAST // 2 + 1])
+    pool = np.concatenate([ends, rng.integers(-LAST, LAST, 20)])
+    kind = ColumnType("number", "int64", (), timestamp_unit=unit)
+    for one in pool.tolist():
+        source = ArraySource({"t": (kind, [one] * len(pool)), "u": (kind, pool)})
+        exact = [one - other for other in pool.tolist()]
+        asked = "SELECT t - u AS x WHERE _row IN $rows"
+        fits = [row for row, value in enumerate(exact) if abs(value) <= LAST]
+        found = compile_query(asked, source.schema, params={"rows": fits}).run(source)
+        assert samples(found.columns["x"]) == [exact[row] for row in fits]
+        for row in set(range(len(pool))) - set(fits):
+            with pytest.raises(QueryError, match="the difference is beyond"):
+                compile_query(asked, source.schema, params={"rows": [row]}).run(source)
+
+
+def test_a_list_of_times_has_the_error_of_its_row():
+    kind = ColumnType("number", "int64", (), timestamp_unit="s")
+    group = ColumnType("number", "int64", ())
+    source = ArraySource({"t": (kind, [0, 5, LAST]), "n": moments("ns"), "g": (group, [0, 0, 1])})
+    lists = "(SELECT ARRAY_AGG(t) AS t, MIN(n) AS n GROUP BY g)"
+
+    with pytest.raises(QueryError, match="row 1: the sum is beyond"):
+        compile_query(f"SELECT t + INTERVAL '1 day' AS x FROM {lists}", source.schema).run(source)
+    with pytest.raises(QueryError, match="row 1: the time is beyond"):
+        compile_query(f"SELECT t - n AS x FROM {lists}", source.schema).run(source)
