@@ -40,7 +40,6 @@ from tensorlake_query.functions.scalar.operators import (
     bind_logic,
     bind_sign,
 )
-from tensorlake_query.functions.scalar.rows import ROW_COLUMNS
 from tensorlake_query.functions.text.patterns import bind_like
 from tensorlake_query.functions.window.windows import WINDOWS, WindowCall, bind_window
 from tensorlake_query.planning.nearest import APPROX_ORDERS, vector_key
@@ -54,7 +53,15 @@ from tensorlake_query.syntax.errors import (
     nearest,
     unknown_function,
 )
-from tensorlake_query.values.bound import Bound, ColumnRef, Constant, QueryRef, show, span_of
+from tensorlake_query.values.bound import (
+    ROW_COLUMNS,
+    Bound,
+    ColumnRef,
+    Constant,
+    QueryRef,
+    show,
+    span_of,
+)
 from tensorlake_query.values.conversions import as_condition
 from tensorlake_query.values.order import SortKey
 from tensorlake_query.values.parameters import parameter_value, plain_values, scalar_type
@@ -254,17 +261,24 @@ class Binder:
         key = self._names.qualified.get((expr.table or "", expr.name))
         if key is not None and key in self.schema:
             return ColumnRef(key, self.schema[key], expr)
+        if key is not None and key in self._names.rows:
+            return ColumnRef(key, self._names.rows[key], expr)
+        if key in ROW_COLUMNS:
+            return ROW_COLUMNS[key](expr)
         member = f"{expr.table}/{expr.name}"  # of a group of tensors, which need not be quoted
         if expr.table not in tables and member in self.schema:
             return ColumnRef(member, self.schema[member], expr)
         if expr.table in tables:
-            known = [name for table, name in self._names.qualified if table == expr.table]
+            known = [
+                name
+                for (table, name), key in self._names.qualified.items()
+                if table == expr.table and key in self.schema
+            ]
             message = f"{expr.table!r} has no column {expr.name!r}"
             hint = joined(nearest(expr.name, known), listed("columns", known))
             if expr.name in ROW_COLUMNS:
-                message += ": it belongs to the rows of FROM, not to a table of its own"
-                inner = f"SELECT *, {expr.name} AS r"
-                hint = f"write FROM ({inner}) AS {expr.table}, and {expr.table}.r"
+                message += ": its rows are made by a query, and are rows of no version"
+                hint = "select in that query what its rows are known by"
         else:
             message = f"no table {expr.table!r} in FROM"
             hint = joined(nearest(expr.table or "", tables), listed("tables", filter(None, tables)))

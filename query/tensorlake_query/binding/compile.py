@@ -9,6 +9,8 @@ the aliases of the SELECT list, where no column has the name.
 
 from collections import Counter
 
+from msgspec import structs
+
 from tensorlake_query.binding.binder import Binder
 from tensorlake_query.binding.from_clause import Side, bind_source
 from tensorlake_query.binding.group_clause import Aliases, Grouping
@@ -17,7 +19,7 @@ from tensorlake_query.binding.literals import bind_choice, bind_count, bind_limi
 from tensorlake_query.binding.sampling import bind_weight
 from tensorlake_query.binding.scope import Environment
 from tensorlake_query.binding.set_operation import combined_schema
-from tensorlake_query.functions.scalar.rows import ROW_COLUMN_NOUNS, ROW_COLUMNS
+from tensorlake_query.functions.scalar.rows import ROW_COLUMN_NOUNS
 from tensorlake_query.planning.plan import (
     Aggregate,
     Arrange,
@@ -44,7 +46,13 @@ from tensorlake_query.planning.rules import optimized
 from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.errors import QueryNameError, QueryTypeError
 from tensorlake_query.syntax.printer import print_expr
-from tensorlake_query.values.bound import Bound, ColumnRef, show
+from tensorlake_query.values.bound import (
+    ROW_COLUMNS,
+    Bound,
+    ColumnRef,
+    is_joined_row_column,
+    show,
+)
 from tensorlake_query.values.stacks import element_type
 from tensorlake_query.values.types import describe
 
@@ -244,6 +252,8 @@ class _Clauses:
                 if is_renamed:
                     check_decoded(bound, self._binder.text)
                 default = expr.name if isinstance(expr, ast.Column) else print_expr(expr)
+                if is_joined_row_column(bound):  # that of the output is the first table's
+                    default = print_expr(expr)
                 self._check_row_alias(written, bound)
                 found = [Output(written.alias or default, bound)]
             for output in found:
@@ -263,7 +273,8 @@ class _Clauses:
         name, expr = written.alias, written.expr
         if name is None or name not in ROW_COLUMNS or isinstance(expr, ast.Star):
             return
-        if isinstance(expr, ast.Column) and expr.name == name:
+        is_named_so = isinstance(expr, ast.Column) and expr.name == name
+        if is_named_so and not is_joined_row_column(bound):
             return  # of a query in FROM
         if type(bound) is type(ROW_COLUMNS[name](expr)):
             return
@@ -289,7 +300,11 @@ class _Clauses:
         names = list(binder.schema)
         if written.table is not None:
             tables = self._side.tables
-            names = [name for (table, _), name in tables.items() if table == written.table]
+            names = [
+                name
+                for (table, _), name in tables.items()
+                if table == written.table and name in binder.schema
+            ]
             for table, name in tables:
                 if table == written.table:
                     binder.check_unmerged(table, name, written.span)
@@ -358,4 +373,4 @@ def _ungrouped(plan: Plan, query: ast.Query, binder: Binder, names: Names) -> tu
     split = {column.name: element_type(column.type) for column in columns}
     schema = {name: split.get(name, kind) for name, kind in names.schema.items()}
     made = Ungroup(plan, split, tuple(columns))
-    return made, Names(schema, names.qualified, names.ambiguous)
+    return made, structs.replace(names, schema=schema)

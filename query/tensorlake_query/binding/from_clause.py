@@ -17,11 +17,19 @@ from tensorlake_query.binding.set_operation import common_type
 from tensorlake_query.functions.registry import Site
 from tensorlake_query.functions.scalar.conditional import unified
 from tensorlake_query.functions.scalar.operators import bind_compare, conjunction
-from tensorlake_query.planning.plan import Derived, Joined, Names, Relation, This
+from tensorlake_query.planning.plan import Derived, Joined, Names, Relation, This, base_of
 from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.errors import QueryNameError, QueryTypeError, joined, listed, nearest
 from tensorlake_query.syntax.printer import print_expr, print_name
-from tensorlake_query.values.bound import Apply, Bound, ColumnRef, columns_of, renamed
+from tensorlake_query.values.bound import (
+    ROW_COLUMNS,
+    Apply,
+    Bound,
+    ColumnRef,
+    columns_of,
+    joined_row_column,
+    renamed,
+)
 from tensorlake_query.values.source import ColumnType
 from tensorlake_query.values.types import describe
 
@@ -31,7 +39,8 @@ BindStatement = Callable[[str, ast.Statement, Environment], Derived]
 class Side(Struct, frozen=True):
     """A relation, and its columns by table: (table, name there) → name in the relation.
 
-    `merged` are those columns merged by USING that are of an outer side: NULL where it has no row.
+    Those of a table whose rows are of a version include its row columns (`_row`). `merged` are the
+    columns merged by USING that are of an outer side: NULL where it has no row.
     """
 
     relation: Relation
@@ -41,8 +50,9 @@ class Side(Struct, frozen=True):
     def names(self) -> Names:
         """Return what a clause over this relation sees."""
         owners: dict[str, list[str]] = {}
-        for table, name in self.tables:
-            owners.setdefault(name, []).append(table)
+        for (table, name), there in self.tables.items():
+            if there in self.relation.schema:
+                owners.setdefault(name, []).append(table)
         ambiguous = {
             name: tuple(
                 f"{print_name(table)}.{print_name(name)}" if table else "… AS a for the query's"
@@ -51,7 +61,9 @@ class Side(Struct, frozen=True):
             for name, tables in owners.items()
             if len(tables) > 1 and name not in self.relation.schema
         }
-        return Names(self.relation.schema, self.tables, ambiguous, self.merged)
+        return Names(
+            self.relation.schema, self.tables, ambiguous, self.merged, _row_columns(self.relation)
+        )
 
 
 def bind_source(source: ast.Table | ast.Join | None, env: Environment, bind: BindStatement) -> Side:
@@ -79,7 +91,12 @@ def _table(table: ast.Table, env: Environment, bind: BindStatement) -> Side:
         relation = env.relation(table)
     default = table.source.name if isinstance(table.source, ast.Column | ast.Parameter) else ""
     alias = table.alias or default
-    return Side(relation, {(alias, name): name for name in relation.schema})
+    rows = () if base_of(relation) is None else ROW_COLUMNS
+    return Side(relation, {(alias, name): name for name in (*relation.schema, *rows)})
+
+
+def _row_columns(relation: Relation) -> Mapping[str, ColumnType]:
+    return relation.rows if isinstance(relation, Joined) else {}
 
 
 def _joined(join: ast.Join, left: Side, right: Side, env: Environment, bind: BindStatement) -> Side:
@@ -108,6 +125,15 @@ def _joined(join: ast.Join, left: Side, right: Side, env: Environment, bind: Bin
             nullable = column_type.nullable or outer[number]
             schema[key] = replace(column_type, nullable=nullable)
             sides[key] = (number, name)
+    rows: dict[str, ColumnType] = {}
+    for number, side in enumerate((left, right)):
+        known = _row_columns(side.relation)
+        for name, key in names[number].items():
+            if name in side.relation.schema:
+                continue
+            kind = known[name] if name in known else ROW_COLUMNS[name](ast.Column(name)).type
+            rows[key] = replace(kind, nullable=kind.nullable or outer[number])
+            sides[key] = (number, name)
     merged_keys = {key: (pair[0].name, pair[1].name) for key, pair in merged.items()}
     for key, (a, b) in merged.items():
         both = outer[0] and outer[1]
@@ -128,7 +154,7 @@ def _joined(join: ast.Join, left: Side, right: Side, env: Environment, bind: Bin
     residual: list[Bound] = []
     joined_side = Side(This(schema), tables, left.merged | right.merged | outer_keys)
     if join.on is not None:
-        binder = Binder(joined_side.names(), env)
+        binder = Binder(structs.replace(joined_side.names(), rows=rows), env)
         binder.bind_statement = lambda query: bind("", query, env).statement
         for condition in _conjuncts(join.on):
             bound = binder.bind_condition(condition, "ON")
@@ -146,6 +172,7 @@ def _joined(join: ast.Join, left: Side, right: Side, env: Environment, bind: Bin
         merged_keys,
         sides,
         schema,
+        rows,
         _condition_text(join),
     )
     return structs.replace(joined_side, relation=relation)
@@ -180,12 +207,17 @@ def _merged(
 def _joined_names(
     left: Side, right: Side, merged: Mapping[str, object]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the joined name of each side's columns; a merged column is the left one's."""
+    """Return the joined name of each side's columns; a merged column is the left one's.
+
+    A row column has its table's name before its own, however deep the join is.
+    """
     clashing = (set(left.relation.schema) & set(right.relation.schema)) - set(merged)
     result: tuple[dict[str, str], dict[str, str]] = ({}, {})
     for number, side in enumerate((left, right)):
         for (table, _), name in side.tables.items():
-            if name in merged:
+            if name in ROW_COLUMNS and name not in side.relation.schema:
+                result[number][name] = joined_row_column(table, name)
+            elif name in merged:
                 if number == 0:
                     result[0][name] = name
             elif name in clashing:

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tensorlake_query.values.group_keys import Groups, by_group
-from tensorlake_query.values.lineage import lineage_of
+from tensorlake_query.values.lineage import row_column
 from tensorlake_query.values.memory import JSON_FACTOR, charge, current, working
 from tensorlake_query.values.meter import (
     Meter,
@@ -34,7 +34,6 @@ from tensorlake_query.values.source import (
     CodedSource,
     ColumnSource,
     ColumnType,
-    IdentifiedSource,
     IntArray,
     NumberedSource,
     ObjectBatch,
@@ -43,26 +42,21 @@ from tensorlake_query.values.source import (
     Region,
     RunSource,
     SourceBatch,
-    TracedSource,
     UniformBatch,
     offers,
 )
 from tensorlake_query.values.stacks import stacked
-from tensorlake_query.values.types import TEXT
 from tensorlake_query.values.vectors import (
     POSITION_NBYTES,
-    RowError,
     Vector,
     as_ragged,
     concatenated,
-    constant,
     deep_nbytes_of,
     from_batch,
     is_dense,
     length_of,
     nbytes_of,
     numbered,
-    object_array,
     starts_of,
     take,
     taken_once,
@@ -322,42 +316,13 @@ class SourceReader:
         """Return the column itself."""
         return name
 
-    def stored_rows(self, rows: IntArray) -> IntArray:
-        """Return the rows' positions in storage, or in the source itself if it stores nothing.
+    def row_column(self, name: str, rows: IntArray) -> Vector:
+        """Return what every row has beside its columns: `_row`, `_row_id` or `_source`.
 
         Raises:
-            RowError: they are rows of nothing, such as groups.
+            RowError: they are rows of nothing, such as groups, or the source gives them none.
         """
-        lineage = lineage_of(self.source)
-        if lineage is None:
-            raise RowError("rows that a query made are rows of no version", 0)
-        beneath = lineage.rows(rows)
-        stored = lineage.source
-        return stored.row_numbers(beneath) if isinstance(stored, IdentifiedSource) else beneath
-
-    def row_ids(self, rows: IntArray) -> Vector:
-        """Return the identities of rows.
-
-        Raises:
-            RowError: the source gives its rows none.
-        """
-        lineage = lineage_of(self.source)
-        if lineage is None or not isinstance(lineage.source, IdentifiedSource):
-            raise RowError("rows of this source have no identity", 0)
-        return UniformBatch(object_array(lineage.source.row_ids(lineage.rows(rows))))
-
-    def row_sources(self, rows: IntArray) -> Vector:
-        """Return the items that rows were made from; NULL where none is known.
-
-        Raises:
-            RowError: they are rows of nothing, such as groups.
-        """
-        lineage = lineage_of(self.source)
-        if lineage is None:
-            raise RowError("rows that a query made came from no item", 0)
-        if not isinstance(lineage.source, TracedSource):
-            return constant(None, TEXT, len(rows))
-        return from_batch(ObjectBatch([*lineage.source.row_sources(lineage.rows(rows))]), TEXT)
+        return row_column(self.source, name, rows)
 
 
 def _step_nbytes() -> int:

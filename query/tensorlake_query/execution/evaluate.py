@@ -117,7 +117,7 @@ class Scope:
                 error.operator = f"the column {name!r}"
                 raise
             except RowError as error:  # of a stack, or of sides that are brought to one type
-                shown = f"{name!r}, row {error.position}: {error.message}"
+                shown = f"{name.removeprefix('#')!r}, row {error.position}: {error.message}"
                 raise QueryTypeError(shown, text=self.text, span=_whole(self.text)) from None
         return self._known.columns[name]
 
@@ -306,11 +306,11 @@ def _placed(expr: RowNumber | RowId | RowSource | DataRef, scope: Scope) -> Vect
     base = scope.reader.base
     try:
         if isinstance(expr, RowNumber):
-            return UniformBatch(base.stored_rows(rows) if expr.is_stored else rows)
+            return base.row_column("_row", rows) if expr.is_stored else UniformBatch(rows)
         if isinstance(expr, RowId):
-            return base.row_ids(rows)
+            return base.row_column("_row_id", rows)
         if isinstance(expr, RowSource):
-            return base.row_sources(rows)
+            return base.row_column("_source", rows)
         return _data(expr, scope)
     except RowError as error:
         raise _failure(error, expr, scope) from None

@@ -16,7 +16,7 @@ from tensorlake_query.execution.joins import Making
 from tensorlake_query.planning.plan import Joined, Output
 from tensorlake_query.values.bound import ColumnRef
 from tensorlake_query.values.group_keys import DENSE_MIN
-from tensorlake_query.values.lineage import Lineage, lineage_of
+from tensorlake_query.values.lineage import Lineage, lineage_of, row_column
 from tensorlake_query.values.source import (
     Batch,
     ColumnSource,
@@ -197,6 +197,7 @@ class JoinSource:
     ) -> None:
         self._joined = joined
         self._sources = sources
+        self._schema = {**joined.schema, **joined.rows}
         self._found = rows
         self._making = making  # of the rows, if they are not here
         self._numbered: dict[str, tuple[int, Vector]] = {}
@@ -226,8 +227,8 @@ class JoinSource:
 
     @property
     def schema(self) -> Mapping[str, ColumnType]:
-        """Types of the joined columns."""
-        return self._joined.schema
+        """Types of the joined columns, and of the row columns of each table."""
+        return self._schema
 
     @property
     def num_rows(self) -> int:
@@ -243,7 +244,7 @@ class JoinSource:
         return self._read(column, lambda side: _wide(self._rows[side][start:stop]))
 
     def _read(self, column: str, there: Callable[[int], IntArray]) -> Vector:
-        kind = self._joined.schema[column]
+        kind = self._schema[column]
         if column not in self._joined.merged:
             side, name = self._joined.sides[column]
             return self._vector(side, name, there(side), kind)
@@ -264,7 +265,7 @@ class JoinSource:
         """
         if column in self._numbered:
             return True
-        if self._making is None:
+        if self._making is None or column in self._joined.rows:
             return False
         if column not in self._joined.merged:
             side, name = self._joined.sides[column]
@@ -338,7 +339,8 @@ class JoinSource:
             if column in self._joined.merged:
                 return beneath.column(self._joined.merged[column][side])
             owner, name = self._joined.sides[column]
-            return beneath.column(name) if owner == side else None
+            is_read = owner == side and column not in self._joined.rows
+            return beneath.column(name) if is_read else None
 
         return Lineage(
             beneath.source, lambda rows: beneath.rows(self._there(side, rows)), source_column
@@ -349,7 +351,7 @@ class JoinSource:
 
     def _vector(self, side: int, name: str, there: IntArray, joined_type: ColumnType) -> Vector:
         """Return samples of a side; NULL where it has no row."""
-        column_type = self._sources[side].schema[name]
+        column_type = self._sources[side].schema.get(name, joined_type)
         if self._joined.kind in {"INNER", "CROSS"} or there.min(initial=0) >= 0:
             return _as_type(self._samples(side, name, there), column_type, joined_type)
         known = there >= 0
@@ -361,6 +363,8 @@ class JoinSource:
 
     def _samples(self, side: int, name: str, there: IntArray) -> Vector:
         source = self._sources[side]
+        if name not in source.schema:
+            return row_column(source, name, there)
         column_type = source.schema[name]
 
         def read(rows: IntArray) -> Vector:

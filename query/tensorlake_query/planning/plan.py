@@ -43,12 +43,14 @@ class Names(Struct, frozen=True):
         qualified: (table, name) → name in the schema.
         ambiguous: names that several tables have → what to write instead.
         merged: (table, name) of columns that USING has merged into another that has more values.
+        rows: types of the row columns of the tables of a join, which `*` does not select.
     """
 
     schema: Schema
     qualified: Mapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     ambiguous: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     merged: frozenset[tuple[str, str]] = frozenset()
+    rows: Schema = field(default_factory=dict[str, ColumnType])
 
 
 class This(Struct, frozen=True):
@@ -88,7 +90,8 @@ class Joined(Struct, frozen=True, eq=False):
         keys: pairs of expressions (left, right) that must be equal, over the two sides' own names.
         residual: what must also hold, over the joined names.
         merged: USING columns: joined name → (left name, right name), the first that is not NULL.
-        sides: joined name → (0 for left or 1 for right, name there).
+        sides: joined name → (0 for left or 1 for right, name there), of columns and row columns.
+        rows: types of the row columns of its tables, such as `a._row`, by their joined names.
     """
 
     left: "Relation"
@@ -99,6 +102,7 @@ class Joined(Struct, frozen=True, eq=False):
     merged: Mapping[str, tuple[str, str]]
     sides: Mapping[str, tuple[int, str]]
     schema: Schema
+    rows: Schema
     condition: str
 
 

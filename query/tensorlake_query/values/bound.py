@@ -18,6 +18,7 @@ only argument. These, and a plan's steps, are msgspec structs for the reason tha
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from msgspec import Struct, structs
@@ -25,6 +26,7 @@ from msgspec import Struct, structs
 from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.printer import print_expr
 from tensorlake_query.values.source import ColumnType, Region
+from tensorlake_query.values.types import INT, TEXT
 from tensorlake_query.values.vectors import Vector
 
 # Rows a kernel is asked about come as vectors of one length, given again as a number for kernels of
@@ -201,11 +203,37 @@ def columns_of(expr: Bound) -> frozenset[str]:
     )
 
 
+# What every row has beside its tensors, where no tensor or alias has the name.
+ROW_COLUMNS: Mapping[str, Callable[[ast.Expr], Bound]] = {
+    "_row": lambda syntax: RowNumber(INT, syntax, is_stored=True),
+    "_row_id": lambda syntax: RowId(TEXT, syntax),
+    "_source": lambda syntax: RowSource(replace(TEXT, nullable=True), syntax),
+}
+
+
+def joined_row_column(table: str, name: str) -> str:
+    """Return what a join names a row column of one of its tables; no other column has the name."""
+    return f"#{table}.{name}"
+
+
+def is_joined_row_column(expr: Bound) -> bool:
+    """Return whether an expression is a row column of one table of a join."""
+    if not isinstance(expr, ColumnRef) or not isinstance(expr.syntax, ast.Column):
+        return False
+    written = expr.syntax
+    return expr.name == joined_row_column(written.table or "", written.name)
+
+
 def renamed(expr: Bound, names: Mapping[str, str]) -> Bound:
-    """Return an expression with its columns under other names; samples at other rows have none."""
+    """Return an expression with its columns under the names that a side of their join has.
+
+    Samples at other rows have none. A row column is the side's own, where the side is its table.
+    """
     match expr:
         case Apply():
             return structs.replace(expr, args=tuple(renamed(arg, names) for arg in expr.args))
+        case ColumnRef() if is_joined_row_column(expr) and names[expr.name] in ROW_COLUMNS:
+            return ROW_COLUMNS[names[expr.name]](expr.syntax)
         case ColumnRef() | CodesRef() | ShapeRef():
             return structs.replace(expr, name=names[expr.name])
         case PartRef():

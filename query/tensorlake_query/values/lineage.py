@@ -9,7 +9,17 @@ from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from tensorlake_query.values.source import ColumnSource, IntArray, offers
+from tensorlake_query.values.source import (
+    ColumnSource,
+    IdentifiedSource,
+    IntArray,
+    ObjectBatch,
+    TracedSource,
+    UniformBatch,
+    offers,
+)
+from tensorlake_query.values.types import TEXT
+from tensorlake_query.values.vectors import RowError, Vector, constant, from_batch, object_array
 
 
 class Lineage(Struct, frozen=True):
@@ -34,6 +44,36 @@ def lineage_of(source: ColumnSource) -> Lineage | None:
     if offers(source, DerivedSource):
         return source.lineage()
     return Lineage(source, _same_rows, _same_column)
+
+
+def row_column(source: ColumnSource, name: str, rows: IntArray) -> Vector:
+    """Return what each row of a source has beside its columns.
+
+    Args:
+        source: The source, or one that the engine made.
+        name: `_row`, its position in storage, or in the source itself if it stores nothing;
+            `_row_id`, its identity; `_source`, the item that it was made from, NULL where none is
+            known.
+        rows: The rows.
+
+    Raises:
+        RowError: they are rows of nothing, such as groups, or the source gives them none.
+    """
+    lineage = lineage_of(source)
+    if lineage is None:
+        came = "came from no item" if name == "_source" else "are rows of no version"
+        raise RowError(f"rows that a query made {came}", 0)
+    stored, beneath = lineage.source, lineage.rows(rows)
+    if name == "_row":
+        is_numbered = isinstance(stored, IdentifiedSource)
+        return UniformBatch(stored.row_numbers(beneath) if is_numbered else beneath)
+    if name == "_row_id":
+        if not isinstance(stored, IdentifiedSource):
+            raise RowError("rows of this source have no identity", 0)
+        return UniformBatch(object_array(stored.row_ids(beneath)))
+    if not isinstance(stored, TracedSource):
+        return constant(None, TEXT, len(rows))
+    return from_batch(ObjectBatch([*stored.row_sources(beneath)]), TEXT)
 
 
 def _same_rows(rows: IntArray) -> IntArray:

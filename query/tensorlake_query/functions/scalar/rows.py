@@ -4,7 +4,7 @@ RANDOM is a function of the row's number and the statement's seed alone, so that
 row wherever the statement repeats it, in any batch, on any machine.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from tensorlake_query.functions.registry import Function, Site
 from tensorlake_query.functions.scalar.operators import required_number
-from tensorlake_query.syntax import ast
 from tensorlake_query.values.bound import (
     Bound,
     ColumnRef,
@@ -20,7 +19,6 @@ from tensorlake_query.values.bound import (
     DataRef,
     RowId,
     RowNumber,
-    RowSource,
     show,
 )
 from tensorlake_query.values.source import UniformBatch
@@ -31,12 +29,6 @@ _GOLDEN, _MIX_1, _MIX_2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB1331
 _UNIT = 2.0**-53  # the step of a float64 in [0, 1)
 
 
-# What every row has beside its tensors, where no tensor or alias has the name.
-ROW_COLUMNS: Mapping[str, Callable[[ast.Expr], Bound]] = {
-    "_row": lambda syntax: RowNumber(INT, syntax, is_stored=True),
-    "_row_id": lambda syntax: RowId(TEXT, syntax),
-    "_source": lambda syntax: RowSource(replace(TEXT, nullable=True), syntax),
-}
 ROW_COLUMN_NOUNS: Mapping[str, str] = {
     "_row": "number in its version",
     "_row_id": "identifier",

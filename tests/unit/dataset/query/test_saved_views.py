@@ -451,3 +451,21 @@ def test_staged_rows_are_materialized_as_the_handle_sees_them(tmp_path):
 
     assert copy["x"][:].tolist() == [9, 100]
     ds.discard()
+
+
+def test_a_view_of_a_join_has_the_rows_of_each_table_also_when_it_is_saved():
+    ds = new(6)
+    ds.delete([1])  # rows are numbered in their version, and identified by what they were
+    ds.commit("second")
+    pairs = ds.query(
+        "SELECT a.x AS x, b._row, b._row_id AS other FROM this AS a JOIN this AS b"
+        " ON a.x = b.x - 1 AND a._row < b._row"
+    )
+
+    assert pairs["b._row"][:].tolist() == [2, 3, 4]
+    assert pairs["other"][:] == list(ds.row_ids[2:])
+    assert pairs.query('WHERE "b._row" > 3')["x"][:].tolist() == [4]
+    within = ds.query("SELECT v._row FROM this AS a JOIN $v AS v ON a._row = v._row", v=ds[[3, 2]])
+    assert sorted(within["v._row"][:].tolist()) == [2, 3]
+    pairs.save("pairs")
+    assert tl.open(ds.url).views["pairs"]["b._row"][:].tolist() == [2, 3, 4]

@@ -326,19 +326,93 @@ def test_a_join_of_too_many_pairs_is_refused_before_they_take_time(condition, mo
         compile_query(text, source.schema).run(source)
 
 
-def test_the_row_of_a_table_in_a_join_is_named_in_its_own_query():
-    lists = ColumnType("number", "int64", (None,))
-    source = ArraySource({"v": (lists, [[5, 6], [], [7]]), "w": (lists, [[1, 2], [], [3]])})
-    with pytest.raises(QueryNameError) as raised:
-        compile_query(
-            "SELECT x._row FROM this AS x JOIN this AS y ON x._row = y._row", source.schema
-        )
-    assert "write FROM (SELECT *, _row AS r) AS x, and x.r" in str(raised.value)
+LISTS = ColumnType("number", "int64", (None,))
 
+
+def test_the_row_of_each_table_of_a_join_leads_back_to_its_version():
+    source = ArraySource({"v": (LISTS, [[5, 6], [], [7]]), "w": (LISTS, [[1, 2], [], [3]])})
     asked = (
-        "SELECT x.r AS r, v, w FROM (SELECT _row AS r, v FROM UNNEST(this, v)) AS x"
-        " JOIN (SELECT _row AS r, w FROM UNNEST(this, w)) AS y ON x.r = y.r"
+        "SELECT x._row, y._row AS r, x.v AS v, y.w AS w FROM UNNEST(this, v) AS x"
+        " JOIN UNNEST(this, w) AS y ON x._row = y._row WHERE y._row < 9 ORDER BY y._row, y.w"
     )
+
     found = compile_query(asked, source.schema).run(source).columns
-    rows = sorted(zip(*(samples(found[name]) for name in ("r", "v", "w")), strict=True))
-    assert rows == [(0, 5, 1), (0, 5, 2), (0, 6, 1), (0, 6, 2), (2, 7, 3)]
+
+    rows = zip(*(samples(found[name]) for name in ("x._row", "r", "v", "w")), strict=True)
+    expected = [(0, 0, 5, 1), (0, 0, 6, 1), (0, 0, 5, 2), (0, 0, 6, 2), (2, 2, 7, 3)]
+    assert list(rows) == expected
+
+
+JOINED = "one AS a {kind} JOIN two AS b ON a.k = b.k"
+ROW_QUERIES = [
+    f"SELECT a.@ AS x, b.@ AS y FROM {JOINED}",
+    "SELECT a.@ AS x, b.@ AS y FROM one AS a {kind} JOIN two AS b USING (k)",
+    "SELECT a.@ AS x, b.@ AS y FROM one AS a {kind} JOIN two AS b ON a.@ = b.k",
+    "SELECT a.@ AS x, b.@ AS y FROM one AS a {kind} JOIN two AS b ON a.@ = b.@ + 1 AND a.k < b.@",
+    f"SELECT a.@ AS x, b.@ AS y FROM {JOINED} WHERE b.@ > 2 AND a.@ != 1 OR a.@ IS NULL",
+    f"SELECT a.@ AS x, c.@ AS y FROM {JOINED} {{kind}} JOIN one AS c ON c.@ = b.@ WHERE c.k > 1",
+    f"SELECT b.@ AS x, COUNT(*) AS y, MAX(a.@) AS z FROM {JOINED} GROUP BY b.@",
+    f"SELECT DISTINCT b.@ AS x FROM {JOINED}",
+    f"SELECT j.y AS x, c.@ AS y FROM (SELECT b.@ AS y FROM {JOINED}) AS j JOIN one AS c ON y = c.@",
+    f"SELECT a.@ AS x FROM {JOINED} WHERE b.@ IN (SELECT c.@ FROM two AS c WHERE c.k < 3)",
+]
+
+
+@pytest.mark.parametrize("kind", ["INNER", "LEFT", "RIGHT", "FULL"])
+def test_rows_of_the_tables_of_a_join_are_those_of_duckdb(kind):
+    random = Random(kind)
+    tables = {name: drawn(random, "int8", 9) for name in ("one", "two")}
+    tables = {name: [k if k is None else k % 5 for k in keys] for name, keys in tables.items()}
+    sources = {name: ArraySource({"k": (key("int8"), keys)}) for name, keys in tables.items()}
+    database = duckdb.connect(":memory:")
+    for name, keys in tables.items():
+        database.execute(f"CREATE TABLE {name} AS SELECT UNNEST(?::TINYINT[]) AS k", [keys])
+
+    for asked in ROW_QUERIES:
+        text = asked.format(kind=kind)
+        theirs = database.execute(text.replace("@", "rowid")).fetchall()
+        for optimize in (True, False):
+            query = compile_query(
+                text.replace("@", "_row"),
+                sources["one"].schema,
+                tables=Tables(**sources),
+                optimize=optimize,
+            )
+            ours = query.run(sources["one"]).columns
+            found = zip(*(samples(ours[name]) for name in ours), strict=True)
+            assert sorted(map(str, found)) == sorted(map(str, theirs)), text
+
+
+def test_row_columns_of_a_table_are_known_by_its_name_alone():
+    source = ArraySource({"k": (key("int64"), [1, 2, 2])})
+    joined = "FROM this AS a LEFT JOIN this AS b ON a.k = b._row"
+
+    def found(text):
+        return compile_query(text, source.schema).run(source)
+
+    assert list(found(f"SELECT * {joined}").columns) == ["b.k"]
+    assert samples(found(f"SELECT b._row {joined}").columns["b._row"]) == [1, 2, 2]
+    assert samples(found("SELECT x._row FROM this AS x WHERE x._row > 0").columns["_row"]) == [1, 2]
+    named = f'SELECT j."b._row" AS r FROM (SELECT b._row {joined}) AS j'
+    assert samples(found(named).columns["r"]) == [1, 2, 2]
+    for text, expected in [
+        (f"SELECT b._row AS _row {joined}", "'_row' is the row's number in its version in every"),
+        (f"SELECT DATA(b._row, 0) AS x {joined}", "DATA takes a column, not b._row"),
+        (f"SELECT b._row_id {joined}", "'b._row_id', row 0: rows of this source have no identity"),
+        (f"SELECT b._rows {joined}", "'b' has no column '_rows'"),
+        (
+            "SELECT b._row FROM this AS a JOIN (SELECT k GROUP BY k) AS b ON a.k = b.k",
+            "'b' has no column '_row': its rows are made by a query, and are rows of no version",
+        ),
+    ]:
+        with pytest.raises((QueryNameError, QueryTypeError), match=expected):
+            found(text)
+
+
+def test_an_explained_condition_on_the_row_of_a_table_is_below_the_join():
+    source = ArraySource({"k": (key("int64"), [1, 2, 2])})
+    asked = "FROM this AS a JOIN this AS b ON a._row = b.k WHERE b._row > 1"
+
+    plan = compile_query(f"SELECT a._row {asked}", source.schema).explain()
+
+    assert plan.splitlines()[-2:] == ["      Filter b._row > 1", "        Scan"]
