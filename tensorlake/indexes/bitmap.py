@@ -5,7 +5,7 @@
     part "rows"    these rows: numbers of 4 or 8 bytes, ascending; or pairs (first, length) of runs,
                    where that takes less than as many numbers
 
-The values of lists (several labels, tags) are the items, and a row is under each of its own.
+The values of lists (several labels, tags, sequences) are the items; a row is under each of its own.
 Any condition of the column is answered by asking it of every value; a condition of lists only where
 it asks whether an item is in the list, by asking it of lists of one item.
 """
@@ -48,6 +48,7 @@ from tensorlake.types import (
     UniformColumn,
     offsets_of,
 )
+from tensorlake.types import Sequence as SequenceType
 from tensorlake.versions import distinct
 
 __all__ = ["BITMAP", "rows_where"]
@@ -73,6 +74,8 @@ def _suits(sample_type: SampleType) -> bool:
             return True
         case Scalar(dtype=dtype):
             return dtype.kind in "biu"
+        case SequenceType() if sample_type.has_uniform_items:
+            return not sample_type.item.shape and _suits(sample_type.item)
         case _:
             return False
 
@@ -105,7 +108,7 @@ def _pruned(sample: Any, path: Sequence[str]) -> Any:
 
 def _has_items(sample_type: SampleType) -> bool:
     """Whether a sample is a list, whose items are the values."""
-    return isinstance(sample_type, Tags) or (
+    return isinstance(sample_type, Tags | SequenceType) or (
         isinstance(sample_type, ClassLabel) and (sample_type.multi or sample_type.per is not None)
     )
 
@@ -333,6 +336,9 @@ def _items(
     """Return distinct values, and of each item the place of its value, and its row."""
     known = None if column.valid is None else np.flatnonzero(column.valid)
     match column:
+        case EncodedColumn() if isinstance(sample_type, SequenceType):
+            values, counts = sample_type.uniform_items(column)
+            return *_distinct(values), np.repeat(rows, counts)
         case RaggedColumn(values=values):
             return *_distinct(values), np.repeat(rows, column.lengths)
         case UniformColumn(values=values):
@@ -387,7 +393,7 @@ def _narrowest(count: int) -> np.dtype[Any]:
 
 
 def _value_type(sample_type: SampleType) -> SampleType:
-    match sample_type:
+    match _of_value(sample_type):
         case Tags() | Text() | Json():
             return Text(nullable=True)
         case Scalar(dtype=dtype):
@@ -396,12 +402,18 @@ def _value_type(sample_type: SampleType) -> SampleType:
             return Scalar("int64", nullable=True)
 
 
+def _of_value(sample_type: SampleType) -> SampleType:
+    """Return the type of a value: of a sequence, that of its items."""
+    return sample_type.item if isinstance(sample_type, SequenceType) else sample_type
+
+
 def _values(sample_type: SampleType, keys: Sequence[Value], *, has_null: bool) -> Column:
     valid = np.append(np.ones(len(keys), np.bool_), [False]) if has_null else None
     if isinstance(sample_type, Tags | Text | Json):
         texts = [key for key in keys if isinstance(key, bytes)]
         return EncodedColumn([*texts, b""] if has_null else texts, valid=valid)
-    dtype = sample_type.dtype if isinstance(sample_type, Scalar) else np.dtype(np.int64)
+    one = _of_value(sample_type)
+    dtype = one.dtype if isinstance(one, Scalar) else np.dtype(np.int64)
     return UniformColumn(np.array([*keys, 0] if has_null else keys, dtype), valid)
 
 
@@ -421,12 +433,13 @@ def _keys(column: Column) -> list[Value | None]:
 def _samples(sample_type: SampleType, parts: PartsReader) -> Column:
     """Return the values as samples of the column: of lists, those of one item."""
     column = parts.whole("value")
+    is_bool = isinstance(_of_value(sample_type), Bool)
+    if is_bool and isinstance(column, UniformColumn):
+        column = UniformColumn(column.values.astype(np.bool_), column.valid)
     match column:
         case UniformColumn(values=values) if _has_items(sample_type):
             shapes = np.ones((len(values), 1), np.int64)
             return RaggedColumn(values, shapes, column.valid)
-        case UniformColumn(values=values) if isinstance(sample_type, Bool):
-            return UniformColumn(values.astype(np.bool_), column.valid)
         case EncodedColumn(samples=samples) if isinstance(sample_type, Tags):
             return EncodedColumn(
                 [json.dumps([bytes(one).decode()]).encode() for one in samples], valid=column.valid
@@ -441,5 +454,6 @@ BITMAP = IndexKind(
     _options,
     _build,
     _merge,
-    wants="labels, tags, booleans, texts or integers of few values, and values under a key of JSON",
+    wants="labels, tags, booleans, texts or integers of few values, sequences of labels, integers"
+    " or booleans, and values under a key of JSON",
 )

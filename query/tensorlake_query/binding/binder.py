@@ -263,7 +263,7 @@ class Binder:
             return ColumnRef(key, self.schema[key], expr)
         if key is not None and key in self._names.rows:
             return ColumnRef(key, self._names.rows[key], expr)
-        if key in ROW_COLUMNS:
+        if key is not None and key in ROW_COLUMNS:
             return ROW_COLUMNS[key](expr)
         member = f"{expr.table}/{expr.name}"  # of a group of tensors, which need not be quoted
         if expr.table not in tables and member in self.schema:

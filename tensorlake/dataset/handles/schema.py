@@ -442,9 +442,10 @@ def create_index(  # noqa: D417 - a method: self
 
     Args:
         column: The tensor.
-        kind: "bitmap" (labels, tags, booleans, few different values), "btree" (numbers,
-            timestamps, short texts), "text" (the words of texts) or "vector" (vectors of floats);
-            None: the one for the column's type, of texts a btree, which compares whole texts.
+        kind: "bitmap" (labels, tags, booleans, sequences of these or of integers, few different
+            values), "btree" (numbers, timestamps, short texts), "text" (the words of texts) or
+            "vector" (vectors of floats); None: the one for the column's type, of texts a btree,
+            which compares whole texts.
         name: The index's name; None: the column's.
         options: Options of the kind.
 

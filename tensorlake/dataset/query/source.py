@@ -372,8 +372,7 @@ def _joined(arrays: List[npt.NDArray[Any] | None], nothing: npt.NDArray[Any]) ->
 
 def _source_batch(sample_type: SampleType, column: Column) -> tql.SourceBatch:
     """Hand a column to a query; texts that are stored end to end as they are."""
-    if _is_array(sample_type):
-        assert isinstance(column, EncodedColumn), "lists are stored so"
+    if _is_array(sample_type) and isinstance(column, EncodedColumn):  # as lists are stored
         items, counts = sample_type.uniform_items(column)
         inner = np.broadcast_to(np.array(items.shape[1:], np.int64), (len(counts), items.ndim - 1))
         shapes = np.column_stack((counts, inner))

@@ -25,10 +25,13 @@ SCHEMA = {
     "count": "int64",
     "word": tl.Text(nullable=True),
     "tags": tl.Tags(),
+    "seen": tl.Sequence(tl.ClassLabel(NAMES), nullable=True),
+    "parts": tl.Sequence("int16"),
 }
 KINDS = [
     ("label", None), ("labels", None), ("flag", None), ("price", None), ("count", None),
     ("count", "bitmap"), ("word", None), ("word", "bitmap"), ("word", "text"), ("tags", None),
+    ("seen", None), ("parts", None),
 ]  # fmt: skip
 rows = st.fixed_dictionaries(
     {
@@ -39,6 +42,8 @@ rows = st.fixed_dictionaries(
         "count": st.integers(-2, 2),
         "word": st.none() | st.sampled_from(["", "a", "ab", "b", "é", "B a b"]),
         "tags": st.lists(st.sampled_from(["new", "old", "x"]), max_size=2, unique=True),
+        "seen": st.none() | st.lists(st.integers(0, 2), max_size=3),
+        "parts": st.lists(st.sampled_from([-9, 0, 1, 300]), max_size=3),
     }
 )
 
@@ -76,6 +81,13 @@ CONDITIONS = {
     "(count < 0 OR flag) AND NOT (label = 'ant' OR price = 0)": lambda row: (
         (row["count"] < 0 or row["flag"]) and row["label"] != 0 and row["price"] not in (None, 0)
     ),
+    "CONTAINS(seen, 'cow')": lambda row: 2 in (row["seen"] or ()),
+    "ANY(seen = 'ant') AND CONTAINS(seen, 2)": lambda row: {0, 2} <= {*(row["seen"] or ())},
+    "NOT CONTAINS(seen, 'cow')": lambda row: row["seen"] is not None and 2 not in row["seen"],
+    "CONTAINS(parts, -9)": lambda row: -9 in row["parts"],
+    "ANY(parts > 0) OR CONTAINS(seen, 'ant')": lambda row: (
+        any(one > 0 for one in row["parts"]) or 0 in (row["seen"] or ())
+    ),
     "CONTAINS(tags, 'new')": lambda row: "new" in row["tags"],
     "CONTAINS(tags, 'new') AND CONTAINS(tags, 'x')": lambda row: {"new", "x"} <= set(row["tags"]),
 }
@@ -103,6 +115,9 @@ def content(dataset):
             [codes[one] for one in value] if isinstance(value, list) else codes[value]
             for value in columns[name]
         ]
+    columns["seen"] = [
+        value if value is None else [NAMES.index(one) for one in value] for value in columns["seen"]
+    ]
     return [
         dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
     ]

@@ -256,7 +256,7 @@ def _bind_truncated(site: Site) -> Bound:
         shown = f"{show(moment)} is {describe(moment.type)}"
         raise site.fail(f"DATE_TRUNC takes a time, and {shown}", at=moment)
     per_second = PER_SECOND[unit]
-    earliest = -(MAX_COUNT // per_second)
+    earliest, named = -(MAX_COUNT // per_second), str(part).lower()
 
     def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
         values = vectors[1].values.astype(np.int64)
@@ -264,7 +264,7 @@ def _bind_truncated(site: Site) -> Bound:
         begins = truncate(seconds)
         refuse_rows(
             UniformBatch((begins < earliest) | (begins > seconds), vectors[1].valid),
-            f"the begin of its {part.lower()} is beyond the times that 64 bits count in {unit};"
+            f"the begin of its {named} is beyond the times that 64 bits count in {unit};"
             f" leave the row out by WHERE, or write CAST({show(moment)} AS DATE), which is in"
             " seconds",
         )

@@ -58,6 +58,48 @@ def test_an_index_is_published_by_the_commit_and_used_from_then_on():
     assert other.query("WHERE price < 0.1").rows.tolist() == list(range(0, 60, 10))
 
 
+@pytest.mark.parametrize(
+    ("item", "values", "conditions"),
+    [
+        (LABEL, [0, 1, 2], ["CONTAINS(many, 'dog')", "ANY(many = 'owl')", "CONTAINS(many, 2)"]),
+        ("int16", [-300, 0, 7], ["CONTAINS(many, 7)", "ANY(many < -5)"]),
+        ("bool", [False, True], ["CONTAINS(many, true)"]),
+    ],
+    ids=["labels", "integers", "booleans"],
+)
+def test_items_of_a_sequence_have_a_bitmap(item, values, conditions):
+    dataset = create_on(MemoryStore(), {"many": tl.Sequence(item, nullable=True)})
+    random = np.random.default_rng(3)
+    rows = [random.choice(values, random.integers(1, 4)).tolist() for _ in range(60)]
+    rows = [None if n % 7 == 0 else row if n % 9 == 1 else [] for n, row in enumerate(rows)]
+    dataset.extend({"many": rows[:50]})
+    plain = [dataset.query(f"WHERE {one}").rows.tolist() for one in conditions]
+    dataset.create_index("many")
+    dataset.commit("indexed")
+
+    for one, expected in zip(conditions, plain, strict=True):
+        assert "index 'many' (bitmap), scans 0.0%" in explained(dataset, f"WHERE {one}")
+        assert dataset.query(f"WHERE {one}").rows.tolist() == expected != []
+    dataset.extend({"many": rows[50:]})
+    dataset["many"][0] = rows[1]
+    dataset.commit("more")
+    dataset.optimize()
+    scanned = [dataset.query(f"WHERE {one}").rows.tolist() for one in conditions]
+    dataset.drop_index("many")
+    assert scanned == [dataset.query(f"WHERE {one}").rows.tolist() for one in conditions]
+    assert dataset.query("WHERE NOT CONTAINS(many, $one)", one=values[0]).count() > 40
+
+
+def test_a_sequence_of_floats_or_vectors_has_no_bitmap():
+    dataset = create_on(
+        MemoryStore(),
+        {"many": tl.Sequence("float32"), "pairs": tl.Sequence(tl.Array("int8", (2,)))},
+    )
+    for column in ("many", "pairs"):
+        with pytest.raises(InvalidInputError, match=r"is for labels, tags, .* sequences of labels"):
+            dataset.create_index(column, "bitmap")
+
+
 def test_rows_staged_with_an_index_are_indexed_and_later_ones_are_scanned():
     dataset = indexed(rows=40)
     dataset.extend(batch(20))
