@@ -77,6 +77,7 @@ from tensorlake.format.entry.entry import (
 )
 from tensorlake.format.entry.groups import (
     COVERED,
+    INDEXES,
     MAX_PARAMETERS_NBYTES,
     ColumnGroup,
     check_group_name,
@@ -189,6 +190,7 @@ __all__ = [
     "FORGOTTEN",
     "FORMAT_NAME",
     "FORMAT_VERSION",
+    "INDEXES",
     "LIMITS",
     "MAIN",
     "MAX_CHUNK_ROWS",

@@ -26,6 +26,7 @@ from tensorlake.errors import (
     shown,
 )
 from tensorlake.format import (
+    INDEXES,
     ColumnGroup,
     Coverage,
     Extents,
@@ -53,7 +54,7 @@ __all__ = [
     "scan_where_damaged",
 ]
 
-PREFIX = "index/"
+PREFIX = INDEXES
 """Begins the names of column groups that are indexes."""
 
 LENGTHS, MADE = "lengths", "made"

@@ -57,7 +57,7 @@ from tensorlake.errors import (
     UnsupportedFeatureError,
     shown,
 )
-from tensorlake.format import ROW_ID, Entry, PackId
+from tensorlake.format import INDEXES, ROW_ID, Entry, PackId
 from tensorlake.quantities import plural
 from tensorlake.reading import Reader, Snapshot
 from tensorlake.storage import runtime
@@ -74,7 +74,6 @@ __all__ = ["ForgetReport", "forget"]
 
 Ids = npt.NDArray[Any]
 RACES_MAX = 5
-INDEXES = "index/"
 
 
 def forget(dataset: Any, session: Session, where: Any, *, finish: bool) -> ForgetReport:

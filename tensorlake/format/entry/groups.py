@@ -34,6 +34,7 @@ from tensorlake.quantities import is_whole_number
 
 __all__ = [
     "COVERED",
+    "INDEXES",
     "MAX_PARAMETERS_NBYTES",
     "ColumnGroup",
     "check_group_name",
@@ -44,6 +45,9 @@ __all__ = [
 
 MAX_NAME_NBYTES = 200
 MAX_PARAMETERS_NBYTES = 4 * 1024
+
+INDEXES = "index/"
+"""Begins the names of groups that are indexes: what they have is in a tensor, too."""
 
 COVERED = " as covered"
 """Ends the name of a state that a group covers, whose pages are kept, and no chunks."""

@@ -54,6 +54,7 @@ class RangeVerifier:
         borrowed: Packs that are in a base: their length is compared, their bytes are the base's to
             check.
         missing: Missing packs, with the first version that needs each.
+        damaged: What the damaged ranges are of, by the path and offset of their findings.
         verified: Number of ranges read, and their bytes.
     """
 
@@ -65,6 +66,7 @@ class RangeVerifier:
     places: PackPlaces | None = None
     borrowed: set[PackId] = field(default_factory=set[PackId])
     missing: dict[PackId, MissingPack] = field(default_factory=dict[PackId, MissingPack])
+    damaged: dict[tuple[str, int], str] = field(default_factory=dict[tuple[str, int], str])
     chunks: int = 0
     pages: int = 0
     nbytes_read: int = 0
@@ -143,6 +145,7 @@ class RangeVerifier:
             self.findings.add_error(reference.pack.path, error)
             return
         if checksum != reference.checksum:
+            self.damaged[reference.pack.path, reference.offset] = reference.what
             self.findings.add(
                 reference.pack.path,
                 f"{describe(reference)} of {version} is damaged: the checksum of its"

@@ -40,7 +40,12 @@ from tensorlake.versions.verify.bytes import RangeVerifier
 from tensorlake.versions.verify.log import check_branch, check_foreign
 from tensorlake.versions.verify.mark import Mark, MarkedLog, keep_mark, read_mark
 from tensorlake.versions.verify.run import RERUN, CheckRun, add_unsupported
-from tensorlake.versions.verify.version import check_version, noting, take
+from tensorlake.versions.verify.version import (
+    check_version,
+    noting,
+    take,
+    warn_of_earlier_indexes,
+)
 
 __all__ = ["Checked", "check_dataset"]
 
@@ -96,6 +101,7 @@ async def check_dataset(
         await _check_tag(check, meta.path)
     await ranges.flush()
     await _report_missing(check)
+    await warn_of_earlier_indexes(check)
     if not check.referenced <= stored:
         await check_bases(check)
     if full:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from tensorlake.errors import (
     CorruptionError,
@@ -11,15 +12,16 @@ from tensorlake.errors import (
     SnapshotExpiredError,
     UnsupportedFeatureError,
 )
-from tensorlake.format import COVERED, Entry, Schema, StatisticsTable, Summaries
+from tensorlake.format import COVERED, INDEXES, Entry, Schema, StatisticsTable, Summaries
 from tensorlake.types import ClassLabel
+from tensorlake.versions.log.log import BranchLog
 from tensorlake.versions.log.state import coverage_faults, group_faults
 from tensorlake.versions.reachability import Reference, Unreadable, iter_references
 from tensorlake.versions.rows.class_names import class_names
 from tensorlake.versions.verify.bytes import MissingPack, describe
 from tensorlake.versions.verify.run import RERUN, CheckRun, add_unsupported
 
-__all__ = ["body_faults", "check_version", "noting", "take"]
+__all__ = ["body_faults", "check_version", "noting", "take", "warn_of_earlier_indexes"]
 
 
 async def check_version(check: CheckRun, entry: Entry, version: str, path: str) -> None:
@@ -52,6 +54,7 @@ def noting(check: CheckRun, version: str) -> Callable[[Unreadable], None]:
             )
             return
         first = str(unreadable.error).splitlines()[0]
+        check.ranges.damaged[reference.pack.path, reference.offset] = reference.what
         check.findings.add(
             reference.pack.path,
             f"{describe(reference)} of {version} cannot be read: {first}",
@@ -69,6 +72,39 @@ async def take(check: CheckRun, reference: Reference, version: str) -> None:
     is_listed = reference.what in {"rows", "row_ids"} or reference.what.endswith(COVERED)
     is_read = reference.kind == "page" and not is_listed
     await check.ranges.add(reference, version, is_read=is_read)
+
+
+async def warn_of_earlier_indexes(check: CheckRun) -> None:
+    """Turn damage to indexes that no branch's newest version has into warnings.
+
+    Nothing is lost with an index, and those of earlier versions are not built again.
+    """
+    places = {at for at, what in check.ranges.damaged.items() if what.startswith(INDEXES)}
+    if not places:
+        return
+    for branch, facts in check.logs.items():
+        entry = await BranchLog(check.store, branch).entry(facts.newest)
+        if entry is None or not entry.has_body:
+            continue
+        check.packs.use(entry)
+        async for one in iter_references(entry, check.packs, on_unreadable=_keeping(places)):
+            places.discard((one.pack.path, one.offset))
+    for number, finding in enumerate(check.findings.kept):
+        if (finding.object, finding.offset) in places:
+            check.findings.kept[number] = replace(
+                finding,
+                severity="warning",
+                advice="queries of that version scan the column; it goes when the version expires",
+            )
+
+
+def _keeping(places: set[tuple[str, int]]) -> Callable[[Unreadable], None]:
+    """Return a function that leaves the place of an unreadable page out of places."""
+
+    def note(unreadable: Unreadable) -> None:
+        places.discard((unreadable.reference.pack.path, unreadable.reference.offset))
+
+    return note
 
 
 async def _body_faults(check: CheckRun, entry: Entry, version: str) -> list[str]:

@@ -345,6 +345,58 @@ def test_a_damaged_index_is_found_warned_of_and_built_again():
     assert whole.query("WHERE price < 0.05").rows.tolist() == list(range(0, 5000, 10))
 
 
+@pytest.mark.parametrize(
+    ("column", "kind", "asked"),
+    [
+        pytest.param("label", "bitmap", "WHERE label = 'owl'", marks=pytest.mark.slow),
+        ("many", "bitmap", "WHERE CONTAINS(many, 'dog')"),
+        ("price", "btree", "WHERE price < 0.01"),
+        pytest.param("name", "text", "WHERE MATCH(name, 'n3')", marks=pytest.mark.slow),
+        (
+            "vector",
+            "vector",
+            "ORDER BY APPROX COSINE_SIMILARITY(vector, [1, 0, 0, 0]) DESC LIMIT 5",
+        ),
+    ],
+)
+def test_a_repaired_index_is_whole_and_in_use_again(column, kind, asked):
+    store, n = MemoryStore(), np.arange(3000)
+    types = {"price": "float32", "name": "str", "vector": tl.Embedding(4)}
+    dataset = create_on(store, {"label": LABEL, "many": tl.Sequence(LABEL), **types})
+    vectors = np.random.default_rng(2).normal(size=(3000, 4)).astype("f4")
+    dataset.extend(
+        {
+            "label": np.where(n % 50, 0, 2),
+            "many": [[1, 0] if i % 40 == 0 else [0] for i in n],
+            "price": n % 100 / 100,
+            "name": [f"n{i % 40}" for i in n],
+            "vector": vectors,
+        }
+    )
+    dataset.create_index(column, kind)
+    dataset.commit("indexed")
+    used, found = f"index {column!r} ({kind})", dataset.query(asked).rows.tolist()
+    assert used in explained(dataset, asked)
+    damaged(dataset, f"index/{column}")
+    other = open_on(store)
+    assert not other.check().ok
+
+    other.repair()
+
+    for whole in (other, open_on(store)):  # a warning is an error in this suite
+        report = whole.check()
+        assert "no problems found" in str(report)
+        assert all("queries of that version scan the column" in str(one) for one in report.findings)
+        assert used in explained(whole, asked)
+        assert whole.query(asked).rows.tolist() == found
+    assert not open_on(store).repair().repairs
+    other.branch("side", at="main@1")
+    assert "is damaged" in str(other.check())  # of the newest version of a branch
+    other.delete_branch("side")
+    other.expire(keep_last=1)
+    assert open_on(store).check().ok
+
+
 @pytest.mark.slow
 def test_a_collector_keeps_the_pages_of_a_state_and_not_its_chunks():
     clock = Clock()
