@@ -84,6 +84,7 @@ from tensorlake.format.entry.groups import (
     column_groups,
     cover_roots,
     group_roots,
+    index_changes,
 )
 from tensorlake.format.entry.names import check_tensor_name, new_tensor_id
 from tensorlake.format.entry.schema import Schema, TensorSpec
@@ -307,6 +308,7 @@ __all__ = [
     "head_path",
     "header_rows",
     "header_units",
+    "index_changes",
     "is_descriptor",
     "is_one_tree",
     "is_own_path",

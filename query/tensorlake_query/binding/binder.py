@@ -19,7 +19,7 @@ from tensorlake_query.binding.handles import (
     check_decoded,
     counts_rows,
 )
-from tensorlake_query.binding.scope import Environment
+from tensorlake_query.binding.scope import NOT_FINITE, Environment
 from tensorlake_query.functions import ALIASES, FUNCTIONS
 from tensorlake_query.functions.aggregate.aggregates import AGGREGATES, WITHIN_SAMPLE
 from tensorlake_query.functions.array.indexing import bind_index
@@ -65,16 +65,10 @@ from tensorlake_query.values.bound import (
 from tensorlake_query.values.conversions import as_condition
 from tensorlake_query.values.order import SortKey
 from tensorlake_query.values.parameters import parameter_value, plain_values, scalar_type
-from tensorlake_query.values.source import ColumnType
 from tensorlake_query.values.times import interval_of_text, moment_of_text
-from tensorlake_query.values.types import BOOL, describe, number
+from tensorlake_query.values.types import BOOL, describe, example_index, number
 
 OF_ARRAYS = frozenset({"SHAPE", "NDIM", "SIZE", "INFO", "DTYPE", "DATA"})
-# Numbers that have no literal, and how they are written.
-NOT_FINITE = {
-    "NAN": "NaN equals nothing: x != x finds it, and 0 / 0 makes it",
-    **dict.fromkeys(("INF", "INFINITY"), "infinity is written 1 / 0"),
-}
 
 
 class Binder:
@@ -498,12 +492,6 @@ class Binder:
                     f"a comparison with {what} gives many answers a row"
                 )
                 if array is left and isinstance(array, ColumnRef):
-                    one = f"{show(array)}[{_element(array.type)}]"
+                    one = f"{show(array)}[{example_index(array.type)}]"
                     hint += f", or one element: {one} {expr.op} {show(right)}"
         return QueryTypeError(message, text=self.text, span=expr.span, hint=hint)
-
-
-def _element(column_type: ColumnType) -> str:
-    """Return the index of an element that most rows have, as an example."""
-    *outer, last = column_type.shape
-    return ", ".join(["0"] * len(outer) + [str(min(2, (last or 1) - 1))])

@@ -19,6 +19,12 @@ from tensorlake_query.syntax.errors import (
 )
 from tensorlake_query.values.source import ColumnSource, Tables
 
+# Numbers that have no literal, and how they are written.
+NOT_FINITE = {
+    "NAN": "NaN equals nothing: x != x finds it, and 0 / 0 makes it",
+    **dict.fromkeys(("INF", "INFINITY"), "infinity is written 1 / 0"),
+}
+
 
 def _never() -> None:
     """Check nothing."""

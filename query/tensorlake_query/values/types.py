@@ -121,5 +121,11 @@ def describe(column_type: ColumnType) -> str:
     }[column_type.kind]  # fmt: skip
 
 
+def example_index(column_type: ColumnType) -> str:
+    """Return the index of an element that most rows have, as an example."""
+    *outer, last = column_type.shape
+    return ", ".join(["0"] * len(outer) + [str(min(2, (last or 1) - 1))])
+
+
 def _padded(shape: Shape, ndim: int) -> Shape:
     return (1,) * (ndim - len(shape)) + shape

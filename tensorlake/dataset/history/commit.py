@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ from tensorlake.format import ChangedRows, Changes, Entry, EntryLine
 from tensorlake.quantities import human_time, plural
 from tensorlake.versions import time_of
 
-__all__ = ["Commit", "tensor_names"]
+__all__ = ["Commit", "index_words", "tensor_names"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +85,9 @@ class Commit:
     def summary(self) -> str:
         """Summarise its changes in a few words.
 
-        ``+1,200 rows``, ``label 214 rows``, ``+vector``. A restored version is recorded as such,
-        without its rows, and so is a branch adopted completely: ``all of fix-labels@4``.
+        ``+1,200 rows``, ``label 214 rows``, ``+vector``, ``+index label (bitmap)``. A restored
+        version is recorded as such, without its rows, and so is a branch adopted completely:
+        ``all of fix-labels@4``.
         """
         changes = self.changes
         parts: list[str] = ["rows replaced or reordered"] if changes.rewrite else []
@@ -103,6 +104,7 @@ class Commit:
             SCHEMA_WORDS.get(str(change.get("op")), "schema of {}").format(change.get("name"))
             for change in changes.schema
         ]
+        parts += index_words(changes.indexes)
         return ", ".join(parts) or "no change"
 
     def __str__(self) -> str:
@@ -124,6 +126,17 @@ SCHEMA_WORDS = {
     "type": "type of {}",
     "metadata": "metadata of {}",
 }
+
+
+INDEX_WORDS = {"add": "+index {} ({})", "drop": "-index {}", "update": "updated index {}"}
+
+
+def index_words(changes: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Describe changes of indexes, a few words each."""
+    return [
+        INDEX_WORDS.get(str(one.get("op")), "index {}").format(one.get("name"), one.get("kind"))
+        for one in changes
+    ]
 
 
 def _count(rows: ChangedRows) -> str:

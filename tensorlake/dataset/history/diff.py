@@ -16,8 +16,9 @@ import numpy.typing as npt
 from tensorlake.dataset.core.cells import samples_differ
 from tensorlake.dataset.core.rowset import RowSet
 from tensorlake.dataset.core.session import Session
+from tensorlake.dataset.history.commit import index_words
 from tensorlake.errors import shown
-from tensorlake.format import RowIdRuns, TensorSpec
+from tensorlake.format import RowIdRuns, TensorSpec, index_changes
 from tensorlake.reading import Selection, Snapshot
 from tensorlake.storage import runtime
 from tensorlake.types import ClassLabel, UniformColumn, in_same_terms
@@ -104,10 +105,19 @@ def diff_snapshots(
         added=_rows_at(session, after, rows_in(np.stack(added, axis=1))),
         removed=_rows_at(session, before, rows_in(np.stack(removed, axis=1))),
         updated=updated,
-        schema=tuple(_schema_changes(before, after)),
+        schema=(*_schema_changes(before, after), *_index_changes(before, after)),
         before=before.version,
         after=after_name or after.version,
     )
+
+
+def _index_changes(before: Snapshot, after: Snapshot) -> list[str]:
+    """Describe the indexes that only one version has; an updated one is left out."""
+    old, new = (
+        {name: group.to_json() for name, group in one.state.groups.items()}
+        for one in (before, after)
+    )
+    return index_words(one for one in index_changes(old, new) if one["op"] != "update")
 
 
 def _rows_of(snapshot: Snapshot) -> tuple[RowIdRuns, Shown]:

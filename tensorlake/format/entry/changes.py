@@ -34,6 +34,8 @@ class Changes:
         delete: Physical rows that are no longer shown.
         schema: Changes of the schema in order, each {"op": …, "tensor": id, …}.
         rewrite: Whether physical rows mean something else than before (restore, reordering).
+        indexes: Indexes added, updated and dropped, each {"op": …, "name": …, "kind": …}. They are
+            recorded for readers of the log alone: changes of values are equal without them.
     """
 
     append: int = 0
@@ -41,6 +43,7 @@ class Changes:
     delete: ChangedRows = ()
     schema: tuple[Mapping[str, Any], ...] = ()
     rewrite: bool = False
+    indexes: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)
 
     @property
     def is_append_only(self) -> bool:
@@ -49,12 +52,14 @@ class Changes:
 
     def to_json(self) -> dict[str, Any]:
         """Write the changes for a log entry."""
+        indexes = [dict(change) for change in self.indexes]
         return {
             "append": self.append,
             "update": {tensor: _to_json(rows) for tensor, rows in self.update.items()},
             "delete": _to_json(self.delete),
             "schema": [dict(change) for change in self.schema],
             "rewrite": self.rewrite,
+            **({"indexes": indexes} if indexes else {}),
         }
 
     @classmethod
@@ -69,6 +74,7 @@ class Changes:
             _from_json(value["delete"]),
             tuple(dict(change) for change in value["schema"]),
             bool(value["rewrite"]),
+            tuple(dict(change) for change in value.get("indexes", ())),
         )
 
 

@@ -41,6 +41,7 @@ __all__ = [
     "column_groups",
     "cover_roots",
     "group_roots",
+    "index_changes",
 ]
 
 MAX_NAME_NBYTES = 200
@@ -181,6 +182,28 @@ class ColumnGroup:
                 why = f"the index of {parts[part]!r:.60} covers {root.rows:,} rows of {rows:,}"
                 raise damaged(where, why)
         return group
+
+
+def index_changes(
+    before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mapping[str, Any]]
+) -> tuple[Mapping[str, Any], ...]:
+    """Describe the indexes that one version has otherwise than another, from groups as JSON.
+
+    Returns:
+        An object for each, by name: {"op": "add", "drop" or "update", "name": …, "kind": …}. An
+        index that only covers other rows is not updated.
+    """
+    found: list[Mapping[str, Any]] = []
+    for name in sorted({*before, *after}):
+        old, new = before.get(name), after.get(name)
+        one = old if new is None else new
+        if not name.startswith(INDEXES) or one is None:
+            continue
+        if old is not None and new is not None and old.get("roots") == new.get("roots"):
+            continue
+        op = "add" if old is None else "drop" if new is None else "update"
+        found.append({"op": op, "name": name.removeprefix(INDEXES), "kind": one.get("kind")})
+    return tuple(found)
 
 
 def check_group_name(name: str) -> str:

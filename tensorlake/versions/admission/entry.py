@@ -409,6 +409,9 @@ def _changes_faults(changes: Changes, entry: Entry) -> list[str]:
         names = (one.get("op"), one.get("tensor"), one.get("name"))
         if not all(isinstance(name, str) for name in names) or names[0] not in SCHEMA_CHANGES:
             return [f"{dict(one)!r:.80} is not a schema change"]
+    for one in changes.indexes:
+        if not all(isinstance(one.get(key), str) for key in ("op", "name", "kind")):
+            return [f"{dict(one)!r:.80} is not a change of an index"]
     ranges = [rows for rows in (*changes.update.values(), changes.delete) if rows != "many"]
     last = max((stop for rows in ranges for _, stop in rows), default=0)
     if max(changes.append, last) > entry.physical:

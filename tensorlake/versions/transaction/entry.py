@@ -11,9 +11,10 @@ two functions: only they detect that a pack was renamed since its pages were bui
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from tensorlake.format import Entry, PackTotals
+from tensorlake.format import Entry, PackTotals, index_changes
 from tensorlake.versions.log.entries import author, following, time_in
 from tensorlake.versions.log.state import State
 from tensorlake.versions.packs.writer import PackStage
@@ -53,6 +54,9 @@ def entry_of(
     groups = {name: group.to_json() for name, group in state.groups.items()}
     if groups != head.indexes:  # else its page, if any, stays
         body["indexes"] = groups
+        if "changes" in members:
+            indexes = index_changes(head.indexes, groups)
+            members = {**members, "changes": replace(members["changes"], indexes=indexes)}
     if "author" not in members:
         body["author"] = author(stage.store)
     return following(head, branch=branch, **{**body, **members})

@@ -54,7 +54,7 @@ class RangeVerifier:
         borrowed: Packs that are in a base: their length is compared, their bytes are the base's to
             check.
         missing: Missing packs, with the first version that needs each.
-        damaged: What the damaged ranges are of, by the path and offset of their findings.
+        damaged: The owners of the damaged ranges, by the path and offset of their findings.
         verified: Number of ranges read, and their bytes.
     """
 

@@ -9,14 +9,13 @@ import tensorlake as tl
 from tensorlake.dataset import session_of
 from tensorlake.errors import (
     ConflictError,
-    DamagedIndexWarning,
     IndexNotFoundError,
     InvalidInputError,
     UnsupportedFeatureError,
 )
 from tensorlake.format import ColumnGroup, column_groups
 from tensorlake.storage import MemoryStore, run
-from tensorlake.versions import BranchLog, PackReader, check_dataset, copy_dataset, iter_references
+from tensorlake.versions import BranchLog, check_dataset, copy_dataset
 from tests.support.damage import objects_of
 from tests.support.garbage import Clock
 from tests.support.handles import create_on, open_on
@@ -288,6 +287,37 @@ def test_names_kinds_and_options_are_checked():
     assert not dataset.has_changes
 
 
+def test_the_log_says_which_indexes_a_commit_changed():
+    store = MemoryStore()
+    dataset = indexed(store, columns=())
+    dataset.create_index("price")
+    dataset.create_index("label", name="class")
+    dataset.commit("built")
+    dataset.extend(batch(30))
+    dataset["label"][:20] = 2
+    dataset.commit("rows")
+    dataset.optimize()
+    dataset.drop_index("price")
+    dataset.commit("dropped")
+
+    other = open_on(store)
+    commits = [one.summary() for one in other.log() if one.summary() != "no change"]
+    assert commits[:4] == [
+        "-index price",
+        "updated index class, updated index price",
+        "+30 rows, label 20 rows",
+        "+index class (bitmap), +index price (btree)",
+    ]
+    assert other.log()[0].changes.indexes == ({"op": "drop", "name": "price", "kind": "btree"},)
+    assert other.diff("main@1", "main@2").schema == (
+        "+index class (bitmap)",
+        "+index price (btree)",
+    )
+    updated = next(one.version for one in other.log() if "updated" in one.summary())
+    assert not other.diff("main@3", updated)
+    assert " -index price" in repr(other.diff("main@2", other.version)).splitlines()
+
+
 def test_ten_indexes_spill_to_a_page():
     dataset = indexed(columns=())
     for number in range(10):
@@ -301,100 +331,6 @@ def test_ten_indexes_spill_to_a_page():
     )
     assert len(other.indexes) == 10
     assert other.check().ok
-
-
-def damaged(dataset, part_of="index/price"):
-    """Flip a byte in each chunk of an index."""
-    store = session_of(dataset).store
-    entry = session_of(dataset).head
-
-    async def references():
-        return [one async for one in iter_references(entry, PackReader(store))]
-
-    chunks = [
-        one
-        for one in run(references())
-        if one.kind == "chunk" and one.what.startswith(f"{part_of}/")
-    ]
-    objects = objects_of(store)
-    for one in chunks:
-        data = bytearray(objects[one.pack.path])
-        data[one.offset + one.nbytes - 1] ^= 1
-        objects[one.pack.path] = bytes(data)
-        run(store.put(one.pack.path, bytes(data)))
-    assert chunks
-
-
-def test_a_damaged_index_is_found_warned_of_and_built_again():
-    store = MemoryStore()
-    dataset = indexed(store, rows=5000)
-    damaged(dataset)
-    other = open_on(store)
-
-    with pytest.warns(DamagedIndexWarning, match="index 'price'.*cannot be read"):
-        found = other.query("WHERE price < 0.05")
-    assert found.rows.tolist() == list(range(0, 5000, 10))
-    assert any("index/price" in str(one) for one in other.check().findings)
-
-    report = other.repair()
-
-    assert [one.what for one in report.repairs] == ["index 'price' built again"]
-    # a warning is an error in this suite
-    whole = open_on(store)
-    assert "index 'price'" in explained(whole, "WHERE price < 0.05")
-    assert whole.query("WHERE price < 0.05").rows.tolist() == list(range(0, 5000, 10))
-
-
-@pytest.mark.parametrize(
-    ("column", "kind", "asked"),
-    [
-        pytest.param("label", "bitmap", "WHERE label = 'owl'", marks=pytest.mark.slow),
-        ("many", "bitmap", "WHERE CONTAINS(many, 'dog')"),
-        ("price", "btree", "WHERE price < 0.01"),
-        pytest.param("name", "text", "WHERE MATCH(name, 'n3')", marks=pytest.mark.slow),
-        (
-            "vector",
-            "vector",
-            "ORDER BY APPROX COSINE_SIMILARITY(vector, [1, 0, 0, 0]) DESC LIMIT 5",
-        ),
-    ],
-)
-def test_a_repaired_index_is_whole_and_in_use_again(column, kind, asked):
-    store, n = MemoryStore(), np.arange(3000)
-    types = {"price": "float32", "name": "str", "vector": tl.Embedding(4)}
-    dataset = create_on(store, {"label": LABEL, "many": tl.Sequence(LABEL), **types})
-    vectors = np.random.default_rng(2).normal(size=(3000, 4)).astype("f4")
-    dataset.extend(
-        {
-            "label": np.where(n % 50, 0, 2),
-            "many": [[1, 0] if i % 40 == 0 else [0] for i in n],
-            "price": n % 100 / 100,
-            "name": [f"n{i % 40}" for i in n],
-            "vector": vectors,
-        }
-    )
-    dataset.create_index(column, kind)
-    dataset.commit("indexed")
-    used, found = f"index {column!r} ({kind})", dataset.query(asked).rows.tolist()
-    assert used in explained(dataset, asked)
-    damaged(dataset, f"index/{column}")
-    other = open_on(store)
-    assert not other.check().ok
-
-    other.repair()
-
-    for whole in (other, open_on(store)):  # a warning is an error in this suite
-        report = whole.check()
-        assert "no problems found" in str(report)
-        assert all("queries of that version scan the column" in str(one) for one in report.findings)
-        assert used in explained(whole, asked)
-        assert whole.query(asked).rows.tolist() == found
-    assert not open_on(store).repair().repairs
-    other.branch("side", at="main@1")
-    assert "is damaged" in str(other.check())  # of the newest version of a branch
-    other.delete_branch("side")
-    other.expire(keep_last=1)
-    assert open_on(store).check().ok
 
 
 @pytest.mark.slow
