@@ -23,7 +23,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorlake.errors import InvalidInputError, InvalidStateError, shown
-from tensorlake.loader.caches.future import UNKNOWN, Future, Ids, checked_ids, grown
+from tensorlake.loader.caches.future import (
+    AHEAD,
+    MAX_COUNT,
+    UNKNOWN,
+    Future,
+    Ids,
+    checked_ids,
+    grown,
+    ranks_of,
+)
 from tensorlake.quantities import checked_integer
 from tensorlake.versions import distinct
 
@@ -31,9 +40,7 @@ __all__ = ["PlannedCache"]
 
 Rows: TypeAlias = NDArray[Any]  # of the caller's dtype
 
-MAX_COUNT: Final = (1 << 32) - 1
 MAX_CAPACITY: Final = (1 << 31) - 1  # slots are 32-bit numbers
-AHEAD: Final = 4  # ids known ahead for each cached one; all of Zipf (1.05): a tenth fewer fetches
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,8 +289,7 @@ class PlannedCache:
         return Uses(unique, self._slots[unique], following)
 
     def _rank_of(self, ids: Ids, following: Ids) -> Ids:
-        rarity = MAX_COUNT - self._counts[ids].astype(np.int64)
-        return np.where(following < UNKNOWN, following, UNKNOWN + rarity)
+        return ranks_of(following, self._counts[ids])
 
     def _keep(self, uses: Uses, missing: Ids, fetched: Rows) -> None:
         """Keep the lowest ranks of cached and fetched rows.

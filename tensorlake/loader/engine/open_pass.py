@@ -22,13 +22,18 @@ from tensorlake.errors import CorruptionError
 from tensorlake.loader.caches.decoded_images import DecodedImages
 from tensorlake.loader.engine.composed.rows import ComposedPlan, form_of, positions_left_out
 from tensorlake.loader.engine.pipeline import Pipeline, PipelineSetup
+from tensorlake.loader.plan.arrangement import ArrangedOrder, GroupedPlan
 from tensorlake.loader.plan.placement import HomeShares
 from tensorlake.loader.plan.plan import AccessPlan
 from tensorlake.loader.plan.sharding import RowBatches, ShortBatchWarning
 from tensorlake.loader.runtime.rng import takes_rng
 from tensorlake.loader.sources.mix.plan import MixPlan
 from tensorlake.loader.sources.mix.reader import MixReader
-from tensorlake.loader.sources.read_strategy import row_nbytes_of, sparse_tensors
+from tensorlake.loader.sources.read_strategy import (
+    cache_short_nbytes,
+    row_nbytes_of,
+    sparse_tensors,
+)
 from tensorlake.loader.sources.remote import RemotePass, RemoteSetup
 from tensorlake.loader.sources.rows import SelectedRows
 from tensorlake.loader.sources.windows import WindowReads
@@ -289,6 +294,11 @@ def _pipeline_setup(opening: Opening, plan: Plan, transform: RowTransform | None
         sizes = zip(*(reader.row_nbytes(blocks) for reader in readers), strict=True)
         by_tensor = dict(zip(blocks, sizes, strict=True))
         windows, sparse = WindowReads(plan, rows.selection, opening.cache, by_tensor), tuple(parts)
+    is_followed, blocks = _is_followed(opening, plan), windows.tensors if windows else ()
+    alone: tuple[str, ...] = ()
+    if is_followed and not isinstance(plan, AccessPlan | GroupedPlan | ComposedPlan):
+        alone, sparse = sparse[len(parts) :], tuple(parts)
+    dense = tuple(name for name in opening.cache.tensors if name not in sparse)
     row_nbytes = max(1, sum(column.sample_nbytes for column in opening.columns))
     if isinstance(plan, ComposedPlan):
         row_nbytes *= plan.form.growth
@@ -303,7 +313,7 @@ def _pipeline_setup(opening: Opening, plan: Plan, transform: RowTransform | None
         cache=opening.cache,
         counters=opening.counters,
         limit=opening.limit,
-        dense=tuple(name for name in opening.cache.tensors if name not in sparse),
+        dense=dense,
         sparse=sparse,
         windows=windows,
         virtual={one.name: rows.virtual[one.name] for one in opening.columns if one.is_virtual},
@@ -317,7 +327,22 @@ def _pipeline_setup(opening: Opening, plan: Plan, transform: RowTransform | None
         skips=arguments.on_error == "skip",
         keeps=_arc(opening),
         parts=parts,
+        followed=tuple(one for one in dense if one not in blocks) if is_followed else (),
+        alone=alone,
     )
+
+
+def _is_followed(opening: Opening, plan: Plan) -> bool:
+    """Whether chunks and rows are kept by next use: not all fit, and some come back.
+
+    In windows and in the dataset's own order they come back in the next epoch at the earliest, and
+    rows drawn in the dataset's order at once.
+    """
+    order = opening.order.base if isinstance(opening.order, ArrangedOrder) else opening.order
+    is_once = isinstance(plan, AccessPlan) and plan.key.order.kind != "full"
+    if is_once or not order.is_shuffled:
+        return False
+    return cache_short_nbytes(opening.rows.reader, opening.cache) > 0
 
 
 def _arc(opening: Opening) -> Callable[[Int64Array], NDArray[np.bool_]] | None:

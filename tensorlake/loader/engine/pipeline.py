@@ -46,6 +46,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorlake.errors import StorageTimeoutError
+from tensorlake.loader.caches.next_uses import NextUses
 from tensorlake.loader.config.column_plan import MakeBatch
 from tensorlake.loader.engine.memory_budget import Budget, batch_nbytes_of
 from tensorlake.loader.runtime.handoff import Countdown, Outcome
@@ -121,6 +122,8 @@ class PipelineSetup:
     # By position, whether the disk tier keeps a row; None: all.
     keeps: Callable[[Int64Array], NDArray[np.bool_]] | None = None
     parts: Mapping[str, PartReads] = field(default_factory=dict[str, PartReads])  # also sparse
+    followed: tuple[str, ...] = ()  # dense tensors whose chunks are kept by next use
+    alone: tuple[str, ...] = ()  # of these, those whose rows are their own chunks
 
     def plan_groups(self, segment: list[list[Share]]) -> list[Group]:
         """Find where every row of a segment's groups is."""
@@ -136,6 +139,7 @@ class PipelineSetup:
                 skips=self.skips,
                 windows=self.windows,
                 keeps=self.keeps,
+                alone=self.alone,
             )
 
 
@@ -169,6 +173,7 @@ class Pipeline:
         most_groups = MAX_LOCAL_GROUPS if self._is_local else MAX_REMOTE_GROUPS
         self._budget = Budget(setup.prefetch_nbytes, most_groups=most_groups)
         self._thread: threading.Thread | None = None
+        self._first: Group | None = None  # its large rows are read individually
 
     def start(self, assembler: Assembler) -> None:
         """Start planning and fetching, unless the consumer does."""
@@ -303,39 +308,56 @@ class Pipeline:
         for group in self._budget.clear():
             group.batches.discard(closed())
         self._arrive(None).fail(closed())
+        self._first = None
         self._setup.cache.end_pass()
 
     def _produce(self, assembler: Assembler) -> None:
         setup = self._setup
         is_first = not self._is_local
-        number, early = 0, 0 if setup.sparse else EARLY_SEGMENTS
-        first: Group | None = None  # its large rows are read individually
+        setup.cache.begin_pass(is_planned=bool(setup.followed))
+        for number, group in enumerate(self._groups()):
+            group.number = number
+            if is_first:
+                group.by_row = early_by_row(group, setup.cache, setup.reader, setup.dense)
+                self._first = group if group.by_row or setup.sparse else None
+            missing = self._pin(group)
+            if not self._admit(group):
+                return
+            self._arrive(group)
+            try:
+                self._launch(group, missing, assembler, in_pieces=is_first)
+            except BaseException as error:
+                is_stopped = isinstance(error, CancelledError)
+                group.batches.fail(stopped("a batch") if is_stopped else error)
+                raise
+            if is_first:
+                group.batches.then(self._go_on)
+            is_first = False
+
+    def _groups(self) -> Iterator[Group]:
+        """Plan the groups, of followed tensors as far ahead as the cache needs."""
+        setup = self._setup
+        if not setup.followed:
+            return chain.from_iterable(self._planned())
+        ahead = NextUses[Group](setup.cache, setup.followed, may_look=self._is_first_made)
+        return ahead.groups(self._planned())
+
+    def _planned(self) -> Iterator[list[Group]]:
+        """Plan segments: the first, and others that do not delay the first group."""
+        setup = self._setup
+        early = 0 if setup.sparse else EARLY_SEGMENTS
         segments = shares_by_segment(
             self._shares, row_nbytes=setup.row_nbytes, most_rows=setup.most_rows
         )
         for planned, segment in enumerate(segments):
-            while first and planned > early and not first.batches.is_settled:
+            while planned > early and not self._is_first_made():
                 if self._is_closed:
                     return
                 self._await_signal()
-            for group in setup.plan_groups(segment):
-                group.number, number = number, number + 1
-                if is_first:
-                    group.by_row = early_by_row(group, setup.cache, setup.reader, setup.dense)
-                    first = group if group.by_row or setup.sparse else None
-                missing = self._pin(group)
-                if not self._admit(group):
-                    return
-                self._arrive(group)
-                try:
-                    self._launch(group, missing, assembler, in_pieces=is_first)
-                except BaseException as error:
-                    is_stopped = isinstance(error, CancelledError)
-                    group.batches.fail(stopped("a batch") if is_stopped else error)
-                    raise
-                if is_first:
-                    group.batches.then(self._go_on)
-                is_first = False
+            yield setup.plan_groups(segment)
+
+    def _is_first_made(self) -> bool:
+        return self._first is None or self._first.batches.is_settled
 
     def _arrive(self, group: Group | None) -> Outcome[list[MakeBatch]]:
         outcome = Outcome[list[MakeBatch]]() if group is None else group.batches
@@ -348,7 +370,7 @@ class Pipeline:
             (tensor, number)
             for tensor in self._setup.dense
             if tensor not in group.by_row
-            for number in cache.pin(tensor, group.tensors[tensor].used)
+            for number in cache.pin(tensor, group.tensors[tensor].used, group.next_uses.get(tensor))
         ]
         # a chunk that an earlier group holds counts there
         stored = sum(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from tensorlake.loader.config.column_plan import MakeBatch
 from tensorlake.loader.runtime.handoff import Outcome
 from tensorlake.loader.sources.chunk_cache import ChunkCache, GroupRows, TensorChunks, loaded_chunk
 from tensorlake.loader.sources.damaged_rows import place_rows
+from tensorlake.loader.sources.windows import row_key
 from tensorlake.versions import distinct
 
 if TYPE_CHECKING:
@@ -79,6 +81,7 @@ class Group:
     by_row: tuple[str, ...] = ()
     kept: NDArray[np.bool_] | None = None  # rows that the disk tier keeps; None: all
     last: dict[str, Int64Array] = field(default_factory=dict[str, "Int64Array"])  # uses of blocks
+    next_uses: dict[str, Int64Array] = field(default_factory=dict[str, "Int64Array"])
     own: dict[str, TensorChunks] = field(default_factory=dict[str, TensorChunks])
     stored_nbytes: int = 0  # budget while it is fetched
     batch_nbytes: int = 0  # budget while its batches wait to be used
@@ -259,10 +262,12 @@ def plan_groups(
     skips: bool = False,
     windows: WindowReads | None = None,
     keeps: Callable[[Int64Array], NDArray[np.bool_]] | None = None,
+    alone: tuple[str, ...] = (),
 ) -> list[Group]:
     """Locate every row of a segment's groups; those of windows by block, where they are given.
 
-    ``keeps`` returns for positions whether the disk tier keeps their rows.
+    ``keeps`` returns for positions whether the disk tier keeps their rows. Rows of the tensors
+    ``alone`` are their own chunks.
     """
     shares = [share for group in segment for share in group]
     places = np.concatenate([plan.deal(share) for share in shares])
@@ -275,6 +280,10 @@ def plan_groups(
         located, last = windows.locate(places)
     for tensor in tensors:
         if tensor in located:
+            continue
+        if tensor in alone:
+            key_of = partial(row_key, nbytes=reader.row_nbytes((tensor,))[0])
+            located[tensor] = cache.rows(tensor, physical, key_of), np.zeros_like(physical)
             continue
         if skips:
             located[tensor] = place_rows(reader, cache, tensor, physical)

@@ -4,6 +4,10 @@
              once, so evicting one for another only moves the cache miss
     spare    chunks that no longer fit: held while pinned; unpinned ones in order of last use, as
              long as both together take no more than ``spare`` bytes
+    planned  where chunks come back and their next uses are known (``caches/next_uses.py``), all are
+             spare, with the room of both; those that are used latest are dropped first
+    rows     read alone, each as if it were a chunk; its ordinal is used again when the row is
+             dropped and no next use of it is known
     blocks   rows of a window that are read together (``sources/windows.py``): pinned from the first
              batch that uses them to the last, then dropped, and their ordinals are used again
 
@@ -15,16 +19,17 @@ operations. One lock guards everything; nothing is read or decoded under it.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorlake.loader.caches.future import UNKNOWN, ranks_of
 from tensorlake.reading import nbytes_in_memory
-from tensorlake.types import Buffer, Column, EncodedColumn, RaggedColumn, UniformColumn
+from tensorlake.types import Buffer, Column, EncodedColumn, RaggedColumn, UniformColumn, take
 
 if TYPE_CHECKING:
     from tensorlake.loader.plan.selection import Int64Array
@@ -35,12 +40,15 @@ __all__ = [
     "LoadedChunk",
     "TensorChunks",
     "loaded_chunk",
+    "loaded_row",
 ]
 
 FIRST_SIZE = 64
+MOST_STALE = 1024  # entries of chunks that are not loose any more
 ANY_ROW = np.iinfo(np.int64).max
 ARRAYS = (
     *("is_loaded", "is_kept", "is_block", "is_held", "pins", "addresses", "strides", "lengths"),
+    *("is_row", "turns", "counts"),
 )
 
 
@@ -82,11 +90,14 @@ class TensorChunks:
     is_kept: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(FIRST_SIZE, np.bool_))
     is_block: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(FIRST_SIZE, np.bool_))
     is_held: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(FIRST_SIZE, np.bool_))
-    free: list[int] = field(default_factory=list[int])  # ordinals of blocks that were dropped
+    is_row: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(FIRST_SIZE, np.bool_))
+    free: list[int] = field(default_factory=list[int])  # ordinals that are used again
     pins: NDArray[np.int64] = field(default_factory=lambda: np.zeros(FIRST_SIZE, np.int64))
     addresses: NDArray[np.int64] = field(default_factory=lambda: np.zeros(FIRST_SIZE, np.int64))
     strides: NDArray[np.int64] = field(default_factory=lambda: np.zeros(FIRST_SIZE, np.int64))
     lengths: NDArray[np.int64] = field(default_factory=lambda: np.zeros(FIRST_SIZE, np.int64))
+    turns: NDArray[np.int64] = field(default_factory=lambda: np.zeros(FIRST_SIZE, np.int64))
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(FIRST_SIZE, np.int64))
     has_null: bool = False
     has_lost: bool = False
 
@@ -102,13 +113,23 @@ class TensorChunks:
 
     def hold(self, key: Any) -> int:
         """Return an ordinal for a block until it is dropped."""
-        if self.free:
-            number = self.free.pop()
-            self.keys[number], self.lengths[number] = key, 0
-        else:
-            number = self._another(key)
+        number = self._reused(key)
         self.is_block[number] = self.is_held[number] = True
         return number
+
+    def row(self, physical: int, key_of: Callable[[int], Any]) -> int:
+        """Return the ordinal of a row that is read alone."""
+        number = self.ordinals.get(physical)
+        if number is None:
+            number = self.ordinals[physical] = self._reused(key_of(physical))
+            self.is_row[number], self.turns[number], self.counts[number] = True, 0, 0
+        return number
+
+    def forget(self, number: int) -> None:
+        """Free the ordinal of a row that is not in memory."""
+        del self.ordinals[self.keys[number].offset]
+        self.is_row[number], self.keys[number] = False, None
+        self.free.append(number)
 
     def drop(self, number: int) -> int:
         """Drop a loaded chunk, or a block; return the bytes of memory freed."""
@@ -118,7 +139,16 @@ class TensorChunks:
             self.is_block[number] = self.is_held[number] = False
             self.keys[number] = None
             self.free.append(number)
+        elif self.is_row[number] and self.turns[number] <= -UNKNOWN:
+            self.forget(number)
         return 0 if chunk is None else chunk.nbytes
+
+    def _reused(self, key: Any) -> int:
+        if not self.free:
+            return self._another(key)
+        number = self.free.pop()
+        self.keys[number], self.lengths[number] = key, 0
+        return number
 
     def _another(self, key: Any) -> int:
         number = len(self.keys)
@@ -166,7 +196,10 @@ class ChunkCache:
         self.hits = 0
         self.misses = 0
         self.refetched_nbytes = 0  # of chunks that had been in memory and were dropped
-        self._spare: OrderedDict[tuple[str, int], None] = OrderedDict()  # last released is last
+        self._is_planned = False
+        self._loose: list[tuple[int, int, str]] = []  # a heap: turn to be dropped, −number, tensor
+        self._turn = 0  # of the last released
+        self._loaded = 0
         self._spare_nbytes = 0  # of all chunks not kept, pinned or not
         self.block_nbytes = 0  # of blocks that are requested or loaded
         self._lock = threading.Lock()
@@ -193,11 +226,55 @@ class ChunkCache:
             chunks = self.tensors[tensor]
             return np.array([chunks.hold(key) for key in keys], dtype=np.int64)
 
-    def pin(self, tensor: str, used: Int64Array) -> list[int]:
-        """Pin chunks until ``unpin``; return those that must be loaded."""
+    def begin_pass(self, *, is_planned: bool) -> None:
+        """Begin a pass, for which next uses are known or not."""
+        with self._lock:
+            if not is_planned and not self._is_planned:
+                return
+            self._is_planned = is_planned
+            for chunks in self.tensors.values():
+                chunks.is_kept[:] = chunks.is_loaded & (not is_planned)
+                chunks.turns[:] = -ranks_of(np.full(len(chunks.turns), UNKNOWN), chunks.counts)
+            held = self.kept_nbytes + self._spare_nbytes
+            self.kept_nbytes, self._spare_nbytes = (0, held) if is_planned else (held, 0)
+            self._list_loose()
+
+    @property
+    def room(self) -> float:
+        """The number of chunks that fit, by the mean of those in memory; 0: unknown."""
+        with self._lock:
+            return (self.capacity + self.spare) * self._loaded / max(self._spare_nbytes, 1)
+
+    def expect(self, tensor: str, numbers: Int64Array, places: Int64Array) -> None:
+        """Receive the next uses of chunks, which have just become known."""
+        with self._lock:
+            chunks = self.tensors[tensor]
+            chunks.turns[numbers] = -places
+            for number in numbers[self._are_loose(chunks, numbers)].tolist():
+                self._release(chunks, number)
+
+    def rows(self, tensor: str, physical: Int64Array, key_of: Callable[[int], Any]) -> Int64Array:
+        """Return ordinals of rows that are read alone, whose next uses are then received."""
+        distinct, which = np.unique(physical, return_inverse=True)
+        with self._lock:
+            chunks = self.tensors[tensor]
+            numbers = np.array([chunks.row(one, key_of) for one in distinct.tolist()], np.int64)
+            # until `expect` has the use they are planned for, nothing may drop them
+            chunks.turns[numbers[chunks.turns[numbers] <= -UNKNOWN]] = 0
+        return numbers[which]
+
+    def pin(self, tensor: str, used: Int64Array, following: Int64Array | None = None) -> list[int]:
+        """Pin chunks until ``unpin``; return those that must be loaded.
+
+        ``following`` are the places of the next uses after this one, where they are known.
+        """
         with self._lock:
             chunks = self.tensors[tensor]
             chunks.pins[used] += 1
+            if following is not None:
+                chunks.counts[used] += chunks.is_loaded[used]  # see ``PlannedCache``
+                chunks.turns[used] = -ranks_of(following, chunks.counts[used])
+                chunks.counts[used] += ~chunks.is_loaded[used]
             missing: list[int] = used[~chunks.is_loaded[used]].tolist()
             self.block_nbytes += sum(
                 chunks.keys[number].nbytes
@@ -242,10 +319,11 @@ class ChunkCache:
                 ended = np.union1d(used, last)
                 ended = ended[chunks.is_block[ended] & ~chunks.is_held[ended]]
                 self._drop_blocks(chunks, ended[chunks.pins[ended] == 0].tolist())
-            loose = used[(chunks.pins[used] == 0) & chunks.is_loaded[used] & ~chunks.is_kept[used]]
-            for number in loose[~chunks.is_block[loose]].tolist():
-                self._spare[tensor, number] = None
-                self._spare.move_to_end((tensor, number))
+            for number in used[self._are_loose(chunks, used)].tolist():
+                if not self._is_planned:
+                    self._turn += 1
+                    chunks.turns[number] = self._turn
+                self._release(chunks, number)
             self._shrink()
 
     def add(self, tensor: str, number: int, chunk: LoadedChunk) -> None:
@@ -259,7 +337,8 @@ class ChunkCache:
             chunks.put(number, chunk)
             if chunks.is_block[number]:
                 return  # counted since it was pinned
-            if self.kept_nbytes + chunk.nbytes <= self.capacity:
+            self._loaded += 1
+            if not self._is_planned and self.kept_nbytes + chunk.nbytes <= self.capacity:
                 self.kept_nbytes += chunk.nbytes
                 chunks.is_kept[number] = True
             else:
@@ -276,31 +355,59 @@ class ChunkCache:
         with self._lock:
             for chunks in self.tensors.values():
                 chunks.pins[:] = 0
-                dropped = (chunks.is_loaded & ~chunks.is_kept) | chunks.is_block
-                for number in np.flatnonzero(dropped).tolist():
+                for number in np.flatnonzero(chunks.is_block).tolist():
                     chunks.drop(number)
-            self._spare.clear()
-            self._spare_nbytes = self.block_nbytes = 0
+            self.block_nbytes = 0
+            self._list_loose()
+            self._shrink(self.capacity if self._is_planned else -1)
+            for chunks in self.tensors.values():
+                for number in np.flatnonzero(chunks.is_row & ~chunks.is_loaded).tolist():
+                    chunks.forget(number)  # it was planned for a batch that is not made
 
     def clear(self) -> None:
         """Drop every chunk."""
         with self._lock:
             self.tensors = {tensor: TensorChunks(tensor) for tensor in self.tensors}
-            self._spare.clear()
-            self._spare_nbytes = self.kept_nbytes = self.block_nbytes = 0
+            self._loose.clear()
+            self._loaded = self._spare_nbytes = self.kept_nbytes = self.block_nbytes = 0
 
     @property
     def nbytes(self) -> int:
         """Bytes held by chunks, including those used by batches in progress."""
         return self.kept_nbytes + self._spare_nbytes + self.block_nbytes
 
-    def _shrink(self) -> None:
-        while self._spare_nbytes > self.spare and self._spare:
-            (tensor, number), _ = self._spare.popitem(last=False)
-            chunks = self.tensors[tensor]
-            if chunks.pins[number]:
-                continue  # in use again: it returns here when it is released
-            self._spare_nbytes -= chunks.drop(number)
+    def _are_loose(
+        self, chunks: TensorChunks, numbers: Int64Array | slice = slice(None)
+    ) -> NDArray[np.bool_]:
+        """Return which chunks may be dropped."""
+        is_held = chunks.is_kept[numbers] | chunks.is_block[numbers] | (chunks.pins[numbers] > 0)
+        return chunks.is_loaded[numbers] & ~is_held
+
+    def _release(self, chunks: TensorChunks, number: int) -> None:
+        """List a chunk as loose, with its turn; earlier entries of it do not count any more."""
+        heappush(self._loose, (int(chunks.turns[number]), -number, chunks.tensor))
+        if len(self._loose) > 2 * self._loaded + MOST_STALE:
+            self._list_loose()
+
+    def _list_loose(self) -> None:
+        self._loose = [
+            (turn, -number, chunks.tensor)
+            for chunks in self.tensors.values()
+            for number in np.flatnonzero(self._are_loose(chunks)).tolist()
+            for turn in (int(chunks.turns[number]),)
+        ]
+        heapify(self._loose)
+
+    def _shrink(self, room: int | None = None) -> None:
+        if room is None:
+            room = self.spare + (self.capacity if self._is_planned else 0)
+        while self._spare_nbytes > room and self._loose:
+            turn, negative, tensor = heappop(self._loose)
+            chunks, number = self.tensors[tensor], -negative
+            is_current = chunks.turns[number] == turn and not chunks.pins[number]
+            if is_current and chunks.is_loaded[number] and not chunks.is_kept[number]:
+                self._spare_nbytes -= chunks.drop(number)
+                self._loaded -= 1
 
     def _drop_blocks(self, chunks: TensorChunks, numbers: Iterable[int]) -> None:
         for number in numbers:
@@ -327,6 +434,14 @@ def loaded_chunk(column: Column, blob: Buffer, *, is_constant: bool = False) -> 
         case EncodedColumn():
             nbytes = 0 if len(blob) else nbytes_in_memory(column)
             return LoadedChunk(column, None, None, nbytes, is_constant)
+
+
+def loaded_row(column: Column, row: int) -> LoadedChunk:
+    """Return one row of those that were read together, in memory of its own."""
+    own = take(column, np.array([row]))
+    if isinstance(own, EncodedColumn) and isinstance(own.samples[0], memoryview):
+        own = replace(own, samples=[bytes(own.samples[0])])  # without the others of its request
+    return loaded_chunk(own, b"")
 
 
 def _lies_in(values: NDArray[np.generic], blob: Buffer) -> bool:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.plan.sharding import Share
     from tensorlake.loader.sources.chunk_cache import ChunkCache
 
-__all__ = ["BlockKey", "WindowReads"]
+__all__ = ["BlockKey", "WindowReads", "row_key"]
 
 MOST_AHEAD = 1 << 16  # places that wait for the end of a window; a source may pause in a stage
 
@@ -46,6 +46,11 @@ class BlockKey:
     def offset(self) -> int:
         """Its place among blocks: they are requested in the order in which they are stored."""
         return int(self.physical[0])
+
+
+def row_key(physical: int, *, nbytes: int) -> BlockKey:
+    """Return the key of a row that is read alone."""
+    return BlockKey(np.array([physical]), nbytes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -25,14 +25,16 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice, pairwise
+from itertools import islice, pairwise, takewhile
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tensorlake.errors import CorruptionError, InvalidStateError
 from tensorlake.format import checksum_of
 from tensorlake.loader.caches.disk_cache import unkept
 from tensorlake.loader.runtime.shutdown import stopped
-from tensorlake.loader.sources.chunk_cache import ChunkCache, LoadedChunk, loaded_chunk
+from tensorlake.loader.sources.chunk_cache import ChunkCache, LoadedChunk, loaded_chunk, loaded_row
 from tensorlake.loader.sources.damaged_rows import read_rows_alone, salvaged_chunk
 from tensorlake.loader.sources.mix import MixReader
 from tensorlake.loader.sources.windows import BlockKey
@@ -53,6 +55,7 @@ __all__ = ["ChunkFetcher"]
 IN_FLIGHT_NBYTES = 64 << 20
 RANGE_NBYTES = 4 << 20  # of one request; sixteen are the 64 MiB in flight
 GAP_NBYTES = 64 << 10  # unneeded bytes up to this cost less than a second request
+URGENT_ROWS = 8  # of the first group, read together; of later ones, those of a range's bytes
 
 
 @dataclass(slots=True, eq=False)
@@ -130,7 +133,7 @@ class ChunkFetcher:
             for tensor, number, needed in chunks
         ]
         remote = [load for load in loads if load is not None]
-        remote.sort(key=lambda load: (str(load.key.pack), load.key.offset))
+        remote.sort(key=_stored_place)
         with self._lock:
             self._waiting.extend(remote)
         self._start_requests()
@@ -220,7 +223,7 @@ class ChunkFetcher:
                 request: Future[Any] = runtime.submit(read)
             except Exception as error:  # noqa: BLE001 - raised to the consumer of the batch
                 read.close()
-                self._ended(stop - start)
+                self._ended(run, stop - start)
                 self._fail(run, error)
                 continue
             with self._lock:
@@ -233,8 +236,9 @@ class ChunkFetcher:
 
     def _read_of(self, run: list[Load], start: int, stop: int) -> Coroutine[Any, Any, Any]:
         key = run[0].key
-        if isinstance(key, BlockKey):  # alone: it may be in several packs
-            return self._reader.fetch(run[0].tensor, key.physical)
+        if isinstance(key, BlockKey):  # not with chunks: it may be in several packs
+            physical = np.concatenate([load.key.physical for load in run])
+            return self._reader.fetch(run[0].tensor, physical)
         packs = self._reader.snapshot.packs
         return read_parts(packs, key.pack, start, stop, hedge=self._hedge)
 
@@ -275,7 +279,7 @@ class ChunkFetcher:
         try:
             with self._lock:
                 self._requests.discard(request)
-            in_flight = self._ended(stop - start)
+            in_flight = self._ended(run, stop - start)
             error = _cancelled(run) if request.cancelled() else request.exception()
             if error is None:
                 self._limit.answered(stop - start, in_flight=in_flight, now=time.monotonic())
@@ -288,21 +292,25 @@ class ChunkFetcher:
             if error is not None:
                 self._fail(run, error)
                 return
+            if isinstance(run[0].key, BlockKey):
+                receive = partial(self._receive_blocks, run, request.result())
+                self._workers.submit(receive, order=run[0].order)
+                return
             for load in run:
                 receive = partial(self._receive_timed, load, start, request.result())
-                if isinstance(load.key, BlockKey):
-                    receive = partial(self._receive_block, load, request.result())
                 self._workers.submit(partial(self._guard, load, receive), order=load.order)
         except BaseException as error:  # noqa: BLE001 - raised to the consumer of the batch
             self._fail(run, error)
 
-    def _ended(self, nbytes: int) -> int:
+    def _ended(self, run: list[Load], nbytes: int) -> int:
         """Count a request as ended; return the number that were in flight with it."""
         with self._lock:
             in_flight = self._in_flight
             self._in_flight -= 1
             self._nbytes -= nbytes
-        self._counters.fetch_ended(nbytes, requests=part_count(nbytes))
+        self._counters.fetch_ended(
+            nbytes, requests=max(len(run) * is_row(run[0]), part_count(nbytes))
+        )
         return in_flight
 
     def _receive_timed(self, load: Load, start: int, parts: list[Buffer]) -> None:
@@ -331,18 +339,30 @@ class ChunkFetcher:
         column = self._reader.decode_chunk(load.tensor, load.key, blob, rest)
         self._publish(load, loaded_chunk(column, b""))
 
-    def _receive_block(self, load: Load, make: Callable[[], Column]) -> None:
+    def _receive_blocks(self, run: list[Load], make: Callable[[], Column]) -> None:
+        """Add a block, or rows that were read together."""
         try:
             with self._counters.timed("unpack_s"):
                 column = make()
-        except CorruptionError as error:
-            self._distrust(error)
-            if not self._skips:
-                raise
-            self._read_alone(load)
+                one = len(run) == 1
+                chunks = [
+                    loaded_chunk(column, b"") if one else loaded_row(column, row)
+                    for row in range(len(run))
+                ]
+        except BaseException as error:  # noqa: BLE001 - raised to the consumer of the batch
+            if isinstance(error, CorruptionError):
+                self._distrust(error)
+                if self._skips:
+                    for load in run:
+                        self._guard(load, partial(self._read_alone, load))
+                    return
+            self._fail(run, error)
             return
-        self._counters.add(fetched_nbytes=nbytes_in_memory(column) - load.key.nbytes)
-        self._publish(load, loaded_chunk(column, b""))
+        stored = sum(load.key.nbytes for load in run)
+        self._counters.add(fetched_nbytes=nbytes_in_memory(column) - stored)
+        self._counters.add(row_reads=len(run) * is_row(run[0]))
+        for load, chunk in zip(run, chunks, strict=True):
+            self._guard(load, partial(self._publish, load, chunk))
 
     def _distrust(self, error: CorruptionError) -> None:
         if isinstance(path := getattr(error, "object", None), str):
@@ -352,6 +372,7 @@ class ChunkFetcher:
         """Read a chunk again alone, in a worker, because one of its neighbours is damaged."""
         if isinstance(load.key, BlockKey):
             column, lost = read_rows_alone(self._reader, load.tensor, load.key.physical)
+            self._counters.add(row_reads=is_row(load))
             self._publish(load, replace(loaded_chunk(column, b""), lost=lost))
             return
         start, nbytes = load.key.offset, load.key.nbytes
@@ -403,7 +424,7 @@ def next_run(waiting: deque[Load]) -> list[Load]:
     run = [waiting[0]]
     first = run[0].key
     if isinstance(first, BlockKey):
-        return run
+        return row_run(waiting) if is_row(run[0]) else run
     for load in islice(waiting, 1, None):
         key, (start, stop) = load.key, run_span(run)
         gap = key.offset - stop
@@ -418,10 +439,35 @@ def next_run(waiting: deque[Load]) -> list[Load]:
     return run
 
 
+def row_run(waiting: deque[Load]) -> list[Load]:
+    """Return the first waiting rows of one tensor and group, up to as many as are read at once."""
+    first = waiting[0]
+    most = URGENT_ROWS if first.is_urgent else max(1, RANGE_NBYTES // first.key.nbytes)
+    alike = (first.tensor, first.order, first.is_kept)
+    return [
+        *takewhile(
+            lambda load: is_row(load) and (load.tensor, load.order, load.is_kept) == alike,
+            islice(waiting, most),
+        )
+    ]
+
+
+def is_row(load: Load) -> bool:
+    """Return whether a load is of a single row."""
+    return isinstance(load.key, BlockKey) and len(load.key.physical) == 1
+
+
+def _stored_place(load: Load) -> tuple[str, str, int]:
+    key = load.key
+    return str(key.pack), load.tensor if isinstance(key, BlockKey) else "", key.offset
+
+
 def run_span(run: list[Load]) -> tuple[int, int]:
-    """Return the start and end of a run of chunks in its pack."""
-    last = run[-1].key
-    return run[0].key.offset, last.offset + last.nbytes
+    """Return the start and end of a run of chunks in its pack; of rows, only as far apart."""
+    first, last = run[0].key, run[-1].key
+    if isinstance(first, BlockKey):
+        return first.offset, first.offset + sum(load.key.nbytes for load in run)
+    return first.offset, last.offset + last.nbytes
 
 
 async def read_parts(

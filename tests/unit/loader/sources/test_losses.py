@@ -212,6 +212,23 @@ def test_rows_read_by_themselves_lose_only_those_that_are_damaged():
     assert came == [[7, 9]]
 
 
+def test_rows_that_come_back_are_lost_each_time_and_their_neighbours_never():
+    dataset = fill(f"memory://losses-{next(NAMES)}")
+    (key,) = keys_of(dataset, "image")
+    damaged = flip(dataset, key.pack, key.offset + key.header_nbytes + 100)
+    how = {"repeat": 3, "shuffle": "full", "seed": 2, "cache": 1 << 15}  # read alone, and kept
+
+    with loader_of(damaged, **how) as loader:
+        came = sorted(check_batches(loader))
+        stats = loader.stats()
+
+    assert came == sorted([*range(1, ROWS)] * 3)
+    assert stats.row_reads >= ROWS
+    assert stats.cache_nbytes <= 1 << 15
+    with pytest.raises(CorruptionError):
+        list(damaged.loader(batch_size=5, columns=["image"], collate={"image": "list"}, **how))
+
+
 @pytest.mark.parametrize("shuffle", [False, "full"])
 def test_a_damaged_index_page_loses_the_rows_it_speaks_of(shuffle):
     large = tl.Array("int64", (1024,))  # samples of 8 KiB: compaction of the tail leaves them
