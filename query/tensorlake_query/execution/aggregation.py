@@ -20,7 +20,7 @@ from tensorlake_query.functions.aggregate.accumulators import Accumulator, RowGr
 from tensorlake_query.planning.plan import Aggregate
 from tensorlake_query.values.bound import Bound, CodesRef, ColumnRef, show
 from tensorlake_query.values.group_keys import TEXT_KEY_NBYTES, codes_of, json_key
-from tensorlake_query.values.memory import charge
+from tensorlake_query.values.memory import charge, collecting, current, hold
 from tensorlake_query.values.source import AnyArray, ColumnType, IntArray, UniformBatch
 from tensorlake_query.values.vectors import (
     Vector,
@@ -296,7 +296,10 @@ class _Values:
         Raises:
             TooSparseError: there are too many distinct values for a dict.
         """
-        numbers, above, _ = codes_of(vector)
+        step = current()
+        batch = hold("" if step is None else step.operator)
+        with collecting(batch):
+            numbers, above, _ = codes_of(vector)
         first = np.full(above + 1, -1)
         first[numbers[::-1]] = np.arange(len(numbers))[::-1]  # the last written stays: the first
         rows = np.sort(first[first >= 0])
@@ -314,4 +317,5 @@ class _Values:
         if len(codes) > MAX_VALUES:
             raise TooSparseError
         charge(len(fresh) * TEXT_KEY_NBYTES)
+        batch.drop()  # the numbers of its rows are not kept
         return code_of[numbers], np.array(fresh, np.int64)

@@ -10,7 +10,13 @@ import sys
 import numpy as np
 import pytest
 
-from tensorlake_query import ColumnType, QueryLimitError, compile_query, user_function
+from tensorlake_query import (
+    ColumnType,
+    QueryLimitError,
+    UniformBatch,
+    compile_query,
+    user_function,
+)
 from tensorlake_query.execution import workers as workers_module
 from tensorlake_query.values.memory import (
     Account,
@@ -188,6 +194,31 @@ def test_a_result_holds_its_rows_and_what_was_used_to_find_them_goes(text, most)
     result = run(text, 64 * MIB, compute_columns=False)
 
     assert 8 * result.num_rows <= result.nbytes <= most
+
+
+class Halves:
+    """Few distinct numbers in many rows, in batches of 2¹⁷."""
+
+    num_rows = 16 << 17
+    schema = {"x": ColumnType("number", "float64", ())}  # noqa: RUF012 - never changed
+    shapes = None
+
+    def read(self, column, rows):
+        raise AssertionError("a scan reads runs")
+
+    def read_run(self, column, start, stop):
+        return UniformBatch(np.arange(start, stop) % 3 / 2)
+
+    def statistics(self, column):
+        return None
+
+
+def test_groups_of_few_values_take_the_memory_of_a_batch_however_many_rows():
+    compiled = compile_query("SELECT x, COUNT(*) AS n GROUP BY x", Halves.schema)
+
+    found = compiled.run(Halves(), memory_nbytes=40 * MIB)
+
+    assert found.num_rows == 3
 
 
 def test_reading_a_result_later_is_limited_and_gives_back_what_it_took():
