@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-__all__ = ["Values", "parse_example"]
+__all__ = ["Values", "parse_example", "varints"]
 
 Values = np.ndarray | list[bytes]
 """The values of a feature: int64, float32, or bytes."""
@@ -83,7 +83,7 @@ def _parse_usual(data: bytes) -> dict[str, Values | None]:
         if tag == _SECOND and not (stop - at) % 4:
             features[name] = np.frombuffer(data, "<f4", (stop - at) // 4, at)
         elif tag == _THIRD:
-            features[name] = _varints(data[at:stop])
+            features[name] = varints(data[at:stop])
         else:
             raise _UnusualError
         at = stop
@@ -153,11 +153,11 @@ def _integers(content: bytes) -> np.ndarray:
     parts: list[np.ndarray] = []
     for _, _, one in _fields(content):
         is_packed = isinstance(one, bytes)
-        parts.append(_varints(one) if is_packed else np.array([one], np.uint64).view(np.int64))
+        parts.append(varints(one) if is_packed else np.array([one], np.uint64).view(np.int64))
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
-def _varints(packed: bytes) -> np.ndarray:
+def varints(packed: bytes) -> np.ndarray:
     """Decode integers of seven bits per byte, the lowest first, each byte but the last marked."""
     if len(packed) == 1 and packed[0] < _MARK:
         return np.array([packed[0]], np.int64)

@@ -31,6 +31,7 @@ from tensorlake.ingest.engine.found_files import Piece, find_files, source_path
 from tensorlake.ingest.engine.options import IngestOptions, shows_options, types_there
 from tensorlake.ingest.engine.source import LoadedRows, Refused, given_settings
 from tensorlake.ingest.engine.source_files import SourceFiles
+from tensorlake.ingest.records.example_columns import FeatureParts, columns_of, parse_together
 from tensorlake.ingest.records.examples import Values, parse_example
 from tensorlake.ingest.records.shards import written_types
 from tensorlake.ingest.records.values import booleans, value_of
@@ -160,6 +161,13 @@ class _Seen:
         elif values is not None:
             self.kinds.add("float32" if values.dtype.kind == "f" else "int64")
 
+    def add_together(self, feature: FeatureParts) -> None:
+        """Add the values of a feature in many records."""
+        self.counts.update(np.unique(feature.counts()).tolist())
+        self.kinds.add(feature.kind)
+        if feature.kind == "bytes":
+            self.values += feature.parts.each()
+
 
 class _Records:
     """Reads the records of files.
@@ -219,6 +227,12 @@ class _Records:
         seen: dict[str, _Seen] = {}
         count = 0
         for piece in dict.fromkeys((pieces[0], pieces[-1])):
+            whole = self._read_together(piece)
+            if whole is not None and (not count or seen.keys() == whole[1].keys()):
+                for name, feature in whole[1].items():
+                    seen.setdefault(name, _Seen()).add_together(feature)
+                count += whole[0]
+                continue
             for number, data in self._read(piece, []):
                 try:
                     features = parse_example(data)
@@ -243,6 +257,15 @@ class _Records:
         refused: list[Refused] = []
         names: list[tuple[Piece, int]] = []
         for piece in pieces:
+            whole = self._read_together(piece)
+            made = None if whole is None else columns_of(whole[1], whole[0], types)
+            if whole is not None and made is not None:
+                if len(pieces) == 1:
+                    return LoadedRows(made, (), partial(self._name, piece))
+                names += [(piece, number) for number in range(whole[0])]
+                for name, values in made.items():
+                    columns[name].extend(values)
+                continue
             for number, data in self._read(piece, refused):
                 try:
                     row = row_of(parse_example(data))
@@ -255,14 +278,40 @@ class _Records:
         stacked = {name: _stacked(values) for name, values in columns.items()}
         return LoadedRows(stacked, refused, lambda row: self._name(*names[row]))
 
+    def _read_together(self, piece: Piece) -> tuple[int, dict[str, FeatureParts]] | None:
+        """Read a piece whose records are whole and of one form; None where `_read` has to.
+
+        Returns:
+            The number of records, and their features.
+        """
+        content = self._content(piece)
+        starts: list[int] = []
+        stops: list[int] = []
+        at, end = 0, len(content)
+        while at < end:
+            length = self._length(content[at : at + _HEADER.size], end - at)
+            if isinstance(length, str):
+                return None
+            start = at + _HEADER.size
+            stop = start + length
+            at = stop + _CRC.size
+            if _CRC.unpack_from(content, stop)[0] != self._crc_of(content[start:stop]):
+                return None
+            starts.append(start)
+            stops.append(stop)
+        found = parse_together(content, np.array(starts, np.int64), np.array(stops, np.int64))
+        return None if found is None else (len(starts), found)
+
+    def _content(self, piece: Piece) -> bytes:
+        if piece.stop < 0:
+            return decompressed(piece.path, self._files)
+        with self._files.open(piece.path) as file:
+            file.seek(piece.start)
+            return file.read(piece.stop - piece.start)
+
     def _read(self, piece: Piece, refused: list[Refused]) -> Iterator[tuple[int, bytes]]:
         """Yield the records of a piece, each with its number in the piece."""
-        if piece.stop < 0:
-            content = decompressed(piece.path, self._files)
-        else:
-            with self._files.open(piece.path) as file:
-                file.seek(piece.start)
-                content = file.read(piece.stop - piece.start)
+        content = self._content(piece)
         at = number = 0
         while at < len(content):
             length = self._length(content[at : at + _HEADER.size], len(content) - at)
