@@ -2,7 +2,7 @@
 
     codec      by            depths   pixels given as an array are stored as    with a quality
     jpeg       simplejpeg    8        quality 95, 4:4:4                         4:2:0, as Pillow
-    png        imagecodecs   8, 16    lossless
+    png        imagecodecs   8, 16    lossless (png.py)
     webp       imagecodecs   8        lossless (always in colour)               with loss
     avif       imagecodecs   8        quality 90, 4:4:4                         4:4:4
     jpeg2000   imagecodecs   8, 16    lossless
@@ -45,6 +45,7 @@ from tensorlake.types.vision.image_end import (
     check_png_end,
     check_tiff_end,
 )
+from tensorlake.types.vision.png import decode_rows, encode_rows
 from tensorlake.types.vision.rle import MAX_PIXELS
 
 if TYPE_CHECKING:
@@ -174,6 +175,19 @@ def _decoder(name: str) -> Callable[[Buffer, np.ndarray], None]:
     return decode
 
 
+def _encode_png(pixels: np.ndarray, quality: int | None) -> bytes:
+    del quality  # it has none
+    return encode_rows(pixels, _imagecodecs("png"))
+
+
+_decode_any_png = _decoder("png")
+
+
+def _decode_png(sample: Buffer, pixels: np.ndarray) -> None:
+    if not decode_rows(sample, pixels, _imagecodecs("png")):
+        _decode_any_png(sample, pixels)
+
+
 def _fill(pixels: np.ndarray, decoded: np.ndarray) -> None:
     """Copy decoded channels to a tensor's: gray to each colour, opaque without an alpha."""
     if decoded.dtype != pixels.dtype:
@@ -284,8 +298,8 @@ CODECS: Final[dict[ImageCodec, PixelCodec]] = {
         max_side=None,
         pixels_a_byte=8 * 1100,  # of one bit each, inflated 1,032 times
         parse_header=parse_png_header,
-        encode=_encoder("png"),
-        decode=_decoder("png"),
+        encode=_encode_png,
+        decode=_decode_png,
         check_end=check_png_end,
     ),
     "webp": PixelCodec(
@@ -355,7 +369,7 @@ ANY_CODEC: Final = PixelCodec(
     max_side=None,
     pixels_a_byte=None,
     parse_header=_parse_any_header,
-    encode=_encoder("png"),
+    encode=_encode_png,
     decode=_decode_any,
     check_end=_check_any_end,
 )
