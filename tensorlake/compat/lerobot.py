@@ -203,10 +203,11 @@ class LeRobotDataset:
     Args:
         repo_id: URL or path of a dataset, or an open dataset or view.
         root: Its path, in place of ``repo_id``.
-        episodes: Numbers of the episodes to have; None: all.
+        episodes: Numbers of the episodes to have; None: all. Steps keep their order.
         image_transforms: Called with each frame, float32 (…, 3, height, width).
         delta_timestamps: By feature, the seconds from a step at which its values are wanted.
             Values beyond the episode repeat its first or last one, and ``NAME_is_pad`` is True.
+            Frames of a single time have no axis of times, as the library's frames of videos.
         tolerance_s: Seconds by which such a time may be off a step.
         revision: A version; None: the newest.
         force_cache_sync: Without effect, as are ``download_videos`` and ``video_backend``.
@@ -270,7 +271,7 @@ class LeRobotDataset:
         self._positions = _positions_of(self._steps)
         spans = [(one.start, one.stop) for one in self._steps.episodes]
         self._spans = np.array(spans, np.int64).reshape(-1, 2)
-        parts = [np.arange(*spans[one]) for one in chosen]
+        parts = [np.arange(*spans[one]) for one in sorted({*chosen})]
         self._chosen = np.concatenate([np.zeros(0, np.int64), *parts])
 
     @property
@@ -336,7 +337,9 @@ class LeRobotDataset:
                     item[f"{name}_is_pad"] = own
         for item in items:
             for name in self.meta.camera_keys:
-                frames = item[name].to(torch.float32) / 255
+                frames = item[name].to(torch.float32).div_(255)
+                if name in self.delta_indices:
+                    frames = frames.squeeze(0)
                 item[name] = self.image_transforms(frames) if self.image_transforms else frames
             task = item["task_index"]
             item["task"] = self._steps.tasks[int(task.reshape(-1)[0])]
@@ -351,8 +354,9 @@ class LeRobotDataset:
     def _column(self, column: FeatureColumn, steps: np.ndarray) -> Any:
         torch, positions = _torch(), self._positions[steps]
         if column.is_camera:
-            frames = np.stack(self._steps.frames(column, positions))
-            return torch.from_numpy(frames).permute(0, 3, 1, 2)
+            frames = torch.from_numpy(np.stack(self._steps.frames(column, positions)))
+            # contiguous: each frame is picked for several items, and a strided pick takes longer
+            return frames.permute(0, 3, 1, 2).contiguous()
         values = self._steps.values(column, positions)
         if isinstance(values, list):
             return values

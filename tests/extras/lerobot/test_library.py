@@ -119,6 +119,28 @@ def test_items_are_those_of_the_library(recorded: Any, tmp_path: Path) -> None:
             assert torch.allclose(own[name].float(), value.float(), atol=2 / 255), name
 
 
+def test_some_episodes_and_single_times_are_those_of_the_library(
+    recorded: Any, tmp_path: Path
+) -> None:
+    from tensorlake.compat.lerobot import LeRobotDataset
+
+    deltas = {"action": [1 / FPS], "observation.images.top": [0]}
+    tl.ingest.lerobot(recorded.root, str(tmp_path / "in.tl")).close()
+    given = {"delta_timestamps": deltas, "episodes": [2, 0]}
+    theirs = library.LeRobotDataset("own/set", root=recorded.root, **given)
+    ours = LeRobotDataset(str(tmp_path / "in.tl"), **given)
+
+    assert (len(ours), ours.num_episodes) == (len(theirs), theirs.num_episodes)
+    for at in range(len(ours)):
+        own, other = ours[at], theirs[at]
+        assert own["index"] == other["index"]
+        assert own["action"].shape == other["action"].shape
+        frames = other["observation.images.top"]
+        # a camera whose frames the library keeps as images, not as a video, has an axis of one time
+        assert own["observation.images.top"].shape == frames.shape[-3:]
+        assert torch.allclose(own["observation.images.top"], frames, atol=2 / 255)
+
+
 def test_the_training_script_of_the_library_runs(recorded: Any, tmp_path: Path) -> None:
     tl.ingest.lerobot(recorded.root, str(tmp_path / "in.tl")).close()
     arguments = {

@@ -103,7 +103,17 @@ def test_some_episodes_keep_the_numbers_of_their_steps(ds: tl.Dataset) -> None:
     steps = LeRobotDataset(ds.url, fps=10, episodes=[2, 1])
 
     assert (len(steps), steps.num_episodes) == (8, 2)
-    assert [item["index"].item() for item in steps] == [6, 7, 8, 9, 10, 11, 12, 5]
+    assert [item["index"].item() for item in steps] == [5, 6, 7, 8, 9, 10, 11, 12]
+
+
+def test_frames_of_a_single_time_have_no_axis_of_times(ds: tl.Dataset) -> None:
+    deltas = {"action": [0.1], "observation.image": [0.1]}
+    item = LeRobotDataset(ds.url, fps=10, delta_timestamps=deltas)[6]
+
+    assert item["action"].shape == (1, 2)
+    assert item["observation.image"].shape == (3, 8, 12)
+    assert item["observation.image_is_pad"].tolist() == [False]
+    assert np.array_equal((item["observation.image"] * 255).round().permute(1, 2, 0), FRAMES[7])
 
 
 def test_a_view_of_a_query_is_a_dataset_of_its_rows(ds: tl.Dataset) -> None:
