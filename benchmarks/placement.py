@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.harness.data import Workspace
 from benchmarks.harness.runs import Benchmark, Contender, Goal, Measurement
 from tensorlake.loader.plan.order import Order
-from tensorlake.loader.plan.placement import Homes
+from tensorlake.loader.plan.placement import Homes, Ring
 from tensorlake.loader.plan.plan import PlanKey, build_access_plan
 from tensorlake.loader.plan.sharding import Sharding
 
@@ -46,7 +46,7 @@ WINDOW_ROWS = 400_000
 
 def homes(world: int, together: float, workspace: Workspace) -> Measurement:
     del workspace
-    own = Homes.of(ROWS, ROW_NBYTES, together / world)
+    own = Homes((Ring.of(ROWS, ROW_NBYTES, together / world),))
     batch = ROWS_A_RANK * world
     loads, steps, seconds, batches = np.zeros((EPOCHS, world)), 0.0, 0.0, 0
     for epoch in range(EPOCHS):

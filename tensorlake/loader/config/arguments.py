@@ -257,28 +257,21 @@ def _check_cache(arguments: LoaderArguments) -> None:
 
 
 def _check_placement(arguments: LoaderArguments) -> None:
-    """Refuse a placement that cannot be the same on all ranks, and one beside another division."""
+    """Refuse a placement that cannot be the same on all ranks."""
     given = arguments.placement
     if given is None:
         return
     if isinstance(given, Mapping):
-        capacity, unit = given.get("capacity"), given.get("rows_per_unit")
+        capacity, units = given.get("capacity"), given.get("rows_per_unit")
+        each: Sequence[Any] = units if isinstance(units, list | tuple) and units else [units]
         is_known = isinstance(capacity, float | int) and 0 <= capacity <= 1
-        is_known = is_known and is_whole_number(unit) and unit >= 1
+        is_known = is_known and all(is_whole_number(one) and one >= 1 for one in each)
     else:
         is_known = isinstance(given, str) and given == "home"
     if not is_known:
         raise InvalidInputError(
             f"placement is 'home', or None, got {shown(given)}", argument="placement", actual=given
         )
-    for name in ("balance", "batch_by"):
-        if getattr(arguments, name) is not None:
-            raise InvalidInputError(
-                f"placement={shown(given)} gives rows to the ranks whose caches hold them, and"
-                f" {name}={shown(getattr(arguments, name))} divides batches otherwise"
-                "\ngive one of the two",
-                argument="placement",
-            )
     if isinstance(given, str) and arguments.disk_nbytes is None:
         raise InvalidInputError(
             "placement='home' depends on the size of each node's cache, which has to be the same on"

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -22,14 +22,15 @@ import numpy as np
 
 from tensorlake.errors import InvalidInputError, shown
 from tensorlake.loader.config.collate import Pad
-from tensorlake.loader.engine.composed.rows import form_of
+from tensorlake.loader.engine.composed.rows import ComposedPlan, ComposedSelection, form_of
 from tensorlake.loader.plan.balance import Balance, BalancedShares
-from tensorlake.loader.plan.placement import Homes, HomeShares
+from tensorlake.loader.plan.placement import Homes, HomeShares, Ring
 from tensorlake.loader.plan.sharding import Batches, RowBatches
 from tensorlake.loader.plan.token_batches import Borders, Padding, PlaceLengths, TokenBatches
 from tensorlake.loader.sources.arrangement import SplicedMixRows
 from tensorlake.loader.sources.column_values import row_lengths, token_column
 from tensorlake.loader.sources.mix import MixRows
+from tensorlake.loader.sources.mix.reader import MixSelection
 from tensorlake.loader.sources.read_strategy import row_nbytes_of
 from tensorlake.quantities import human_nbytes
 from tensorlake.storage import ForkLock
@@ -37,7 +38,7 @@ from tensorlake.storage import ForkLock
 if TYPE_CHECKING:
     from tensorlake.loader.config.arguments import LoaderArguments
     from tensorlake.loader.plan.plan import Plan
-    from tensorlake.loader.plan.selection import Int64Array
+    from tensorlake.loader.plan.selection import Int64Array, Reader
     from tensorlake.loader.plan.sharding import Sharding
     from tensorlake.loader.sources.rows import OrderedRows
 
@@ -115,20 +116,20 @@ class Batching:
         Raises:
             InvalidInputError: A row has more tokens than the budget.
         """
-        rows, balanced = self.rows, None
+        rows = self.rows
         if isinstance(rows, DividedRows):
             return rows.batches
         if self.by_tokens:
             return self._token_batches(sharding, start, epoch, plan)
+        balanced = self._placed(sharding, plan)
         if self.balance is not None and sharding.world_size > 1:
             balanced = BalancedShares(
                 PlaceLengths(plan(), self.lengths, start),
                 self.balance,
                 equal_rows=True,
                 rows_per_batch=sharding.global_batch_size,
+                placed=balanced,
             )
-        if self.homes is not None and sharding.world_size > 1:
-            balanced = HomeShares(plan(), self.homes)
         return RowBatches(sharding, rows.num_places, start, rows.is_endless, balanced)
 
     def _token_batches(
@@ -150,13 +151,24 @@ class Batching:
                 self._least_rows(budget),
             ),
         )
-        balanced = None
+        balanced = self._placed(sharding, plan)
         if self.balance is not None and sharding.world_size > 1:
             rows = max(budget // max(int(self.lengths.mean()), 1), 1) if len(self.lengths) else 1
             balanced = BalancedShares(
-                borders.lengths, self.balance, equal_rows=False, rows_per_batch=rows
+                borders.lengths,
+                self.balance,
+                equal_rows=False,
+                rows_per_batch=rows,
+                placed=balanced,
             )
         return TokenBatches(sharding, borders, first, self.rows.is_endless, least_rows, balanced)
+
+    def _placed(self, sharding: Sharding, plan: Callable[[], Plan]) -> HomeShares | None:
+        """Return the shares by the homes of rows, or of the rows that lead units."""
+        if self.homes is None or sharding.world_size == 1:
+            return None
+        own = plan()
+        return HomeShares(self.homes, own.leads if isinstance(own, ComposedPlan) else own.at)
 
     @property
     def num_drawn(self) -> int:
@@ -188,17 +200,18 @@ class Batching:
 
     def recorded(self, ask: Callable[[], Sharding]) -> dict[str, Any] | None:
         """Return what a state records, so that the batches of a run can be found again."""
-        if self.homes is not None:
-            return {"placement": self.homes.to_json(), "world_size": ask().world_size}
-        if self.column is None:
+        if self.homes is None and self.column is None:
             return None
         sharding, padding = ask(), self.padding
-        world = sharding.world_size
+        homes = None if self.homes is None else self.homes.to_json()
+        is_by_world = homes is not None or self.balance is not None
         return {
-            "column": self.column,
+            **({} if self.column is None else {"column": self.column}),
             **({"tokens": sharding.global_batch_size} if self.by_tokens else {}),
             **({} if padding is None else {"multiple_of": padding.multiple_of, "to": padding.to}),
-            **({} if self.balance is None else {"balance": self.balance, "world_size": world}),
+            **({} if self.balance is None else {"balance": self.balance}),
+            **({} if homes is None else {"placement": homes}),
+            **({"world_size": sharding.world_size} if is_by_world else {}),
         }
 
     def describe(
@@ -301,10 +314,9 @@ def batching_of(
     Raises:
         InvalidInputError: The rows have no column of tokens, or the arguments exclude each other.
     """
-    if arguments.placement is not None:
-        return Batching(rows, place=_homes_of(rows, arguments, columns))
+    place = None if arguments.placement is None else _homes_of(rows, arguments, columns)
     if arguments.batch_by is None and arguments.balance is None:
-        return Batching(rows)
+        return Batching(rows, place=place)
     name = "batch_by" if arguments.batch_by is not None else "balance"
     value = shown(getattr(arguments, name))
     if (form := form_of(rows)) is not None:
@@ -325,7 +337,7 @@ def batching_of(
         padding = _padding((arguments.collate or {}).get(column))
         null = (arguments.null or {}).get(column, 0)
         null_tokens = len(null) if np.ndim(null) else 0  # a number fills an empty row
-    return Batching(rows, by_tokens, arguments.balance, column, padding, null_tokens)
+    return Batching(rows, by_tokens, arguments.balance, column, padding, null_tokens, place)
 
 
 def _homes_of(
@@ -333,29 +345,58 @@ def _homes_of(
 ) -> Callable[[], Homes]:
     """Return how to find the homes of rows, which looks up their sizes.
 
+    All sources of a mix have one capacity, so that their rows fill a disk together.
+
     Raises:
-        InvalidInputError: They are of several datasets, or composed.
+        InvalidInputError: A recorded placement is of another number of sources, or rows are cut
+            elsewhere in every epoch.
     """
     given, nbytes = arguments.placement, arguments.placement_nbytes
     form = form_of(rows)
-    if form is not None or isinstance(rows, MixRows | SplicedMixRows):
-        noun = "rows of a mix" if form is None else form.noun
+    if form is not None and form.is_cut:
         raise InvalidInputError(
-            f"placement={shown(given)}: {noun} are read from more places than one"
-            "\nleave it out, or make a loader of the rows of one dataset",
+            f"placement={shown(given)}: {form.noun} with split=True are cut elsewhere in every"
+            " epoch, so that no rank has them, and two ranks would read a document that is cut"
+            "\npack whole documents: pack(…, split=False)",
             argument="placement",
         )
-    count = rows.selection.num_rows
+    counts, readers = _parts_of(rows)
     if isinstance(given, Mapping):
-        return lambda: Homes(count, float(given["capacity"]), int(given["rows_per_unit"]))
+        units = given["rows_per_unit"]
+        each = list(units) if isinstance(units, Sequence) else [units] * len(counts)
+        if len(each) != len(counts):
+            raise InvalidInputError(
+                f"placement is of a mix of {len(each)} sources, and the rows have {len(counts)}"
+                "\ngive placement='home', or the mix that the state is of",
+                argument="placement",
+                expected=len(counts),
+                actual=len(each),
+            )
+        capacity = float(given["capacity"])
+        rings = tuple(Ring(count, capacity, own) for count, own in zip(counts, each, strict=True))
+        return lambda: Homes(rings)
     local = int(os.environ.get(LOCAL_RANKS) or 1)
+    extent = 1 if form is None else form.extent
 
     def found() -> Homes:
-        row_nbytes = max(row_nbytes_of(rows.reader, columns), 1)
-        share = (nbytes or 0) / local / max(row_nbytes * count, 1)
-        return Homes.of(count, row_nbytes, min(share, 1.0))
+        sizes = [max(row_nbytes_of(reader, columns), 1) for reader in readers]
+        stored = sum(size * count for size, count in zip(sizes, counts, strict=True))
+        capacity = min((nbytes or 0) / local / max(stored, 1), 1.0)
+        pairs = zip(counts, sizes, strict=True)
+        return Homes(tuple(Ring.of(*one, capacity, extent=extent) for one in pairs))
 
     return found
+
+
+def _parts_of(rows: OrderedRows) -> tuple[list[int], list[Reader]]:
+    """Return the numbers of rows of a selection, or of the sources of a mix, and their readers."""
+    selection = rows.selection
+    if isinstance(selection, ComposedSelection):
+        selection = selection.rows
+    if isinstance(selection, MixSelection):
+        counts = [one.selection.num_rows for one in selection.sources]
+        return counts, [one.reader for one in selection.sources]
+    return [selection.num_rows], [rows.reader]
 
 
 def _padding(collate: object) -> Padding | None:

@@ -16,16 +16,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
 
 from tensorlake.errors import CorruptionError
 from tensorlake.loader.caches.decoded_images import DecodedImages
 from tensorlake.loader.engine.composed.rows import ComposedPlan, form_of, positions_left_out
 from tensorlake.loader.engine.pipeline import Pipeline, PipelineSetup
 from tensorlake.loader.plan.arrangement import ArrangedOrder, GroupedPlan
+from tensorlake.loader.plan.balance import BalancedShares
 from tensorlake.loader.plan.placement import HomeShares
 from tensorlake.loader.plan.plan import AccessPlan
 from tensorlake.loader.plan.sharding import RowBatches, ShortBatchWarning
+from tensorlake.loader.plan.token_batches import TokenBatches
 from tensorlake.loader.runtime.rng import takes_rng
 from tensorlake.loader.sources.mix.plan import MixPlan
 from tensorlake.loader.sources.mix.reader import MixReader
@@ -45,7 +49,6 @@ from tensorlake.loader.stages.sparse_reads import PartReads
 from tensorlake.loader.stages.transform import RowTransform, TransformCall
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from tensorlake.loader.caches.disk_cache import DiskTier
@@ -56,11 +59,13 @@ if TYPE_CHECKING:
     from tensorlake.loader.engine.composed.rows import ComposedShare, Form
     from tensorlake.loader.engine.iterator import Pass
     from tensorlake.loader.plan.mix_order import AnyOrder
+    from tensorlake.loader.plan.placement import Homes
     from tensorlake.loader.plan.plan import Plan
     from tensorlake.loader.plan.selection import Int64Array, Reader
     from tensorlake.loader.plan.sharding import Batches, Sharding, Share
     from tensorlake.loader.plan.state import LoaderState
     from tensorlake.loader.runtime.counters import Counters
+    from tensorlake.loader.sources.batch_group import Keeps
     from tensorlake.loader.sources.buffer_pool import SlabPool
     from tensorlake.loader.sources.chunk_cache import ChunkCache
     from tensorlake.loader.sources.rows import OrderedRows
@@ -204,7 +209,8 @@ def open_pass(opening: Opening, shares: Iterable[Share]) -> tuple[Pass, Callable
         return remote, remote.start
     plan = opening.rows.plan(opening.order, seed=opening.seed, epoch=opening.epoch)
     if isinstance(plan, ComposedPlan):
-        plan = replace(plan, left_out=positions_left_out(opening.rows, opening.left_out))
+        left_out = positions_left_out(opening.rows, opening.left_out)
+        plan = replace(plan, left_out=left_out, homes=None if is_remote else _homes(opening))
         shares = map(plan.unpack, shares)
     if is_remote:
         setup = replace(_remote_setup(opening, with_valid=with_valid), listing=plan)
@@ -325,7 +331,7 @@ def _pipeline_setup(opening: Opening, plan: Plan, transform: RowTransform | None
         prefetch_nbytes=arguments.prefetch_nbytes,
         timeout_s=arguments.timeout,
         skips=arguments.on_error == "skip",
-        keeps=_arc(opening),
+        keeps=_kept(opening, plan),
         parts=parts,
         followed=tuple(one for one in dense if one not in blocks) if is_followed else (),
         alone=alone,
@@ -345,16 +351,33 @@ def _is_followed(opening: Opening, plan: Plan) -> bool:
     return cache_short_nbytes(opening.rows.reader, opening.cache) > 0
 
 
-def _arc(opening: Opening) -> Callable[[Int64Array], NDArray[np.bool_]] | None:
-    """Return which rows the disk of this rank keeps, by position; None: whatever comes first.
+def _homes(opening: Opening) -> Homes | None:
+    """Return the homes of rows, if the disk of this rank keeps its own alone.
 
     Rows that only fill up its part of a batch would take the room of those that come back to it.
     """
     batches = opening.batches
-    shares = batches.balanced if isinstance(batches, RowBatches) else None
-    if not isinstance(shares, HomeShares) or not opening.disk.is_on:
+    shares = batches.balanced if isinstance(batches, RowBatches | TokenBatches) else None
+    if not isinstance(shares, HomeShares | BalancedShares) or not opening.disk.is_on:
         return None
-    return partial(shares.homes.holds, opening.sharding.rank, opening.sharding.world_size)
+    return shares.homes
+
+
+def _kept(opening: Opening, plan: Plan) -> Keeps | None:
+    """Return which rows of shares the disk of this rank keeps; None: whatever comes first."""
+    if isinstance(plan, ComposedPlan):
+        return None if plan.homes is None else _kept_of_units
+    if (homes := _homes(opening)) is None:
+        return None
+    own = opening.sharding.rank, opening.sharding.world_size
+    return lambda _, positions: homes.holds(*own, positions)
+
+
+def _kept_of_units(shares: Sequence[Share], positions: Int64Array) -> NDArray[np.bool_]:
+    """Return which rows of shares of units are kept: it depends on the units that have them."""
+    del positions
+    own = cast("Sequence[ComposedShare]", shares)
+    return np.concatenate([share.kept for share in own if share.kept is not None])
 
 
 def _rows_of_functions(opening: Opening) -> Callable[[], float]:

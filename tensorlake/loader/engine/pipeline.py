@@ -65,14 +65,13 @@ from tensorlake.loader.stages.sparse_reads import PartReads, Read, RowReader
 from tensorlake.storage import runtime
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from tensorlake.loader.plan.plan import Plan
-    from tensorlake.loader.plan.selection import Int64Array, Reader, Selection
+    from tensorlake.loader.plan.selection import Reader, Selection
     from tensorlake.loader.plan.sharding import Share
     from tensorlake.loader.plan.virtual_columns import VirtualColumn
     from tensorlake.loader.runtime.counters import Counters
     from tensorlake.loader.runtime.worker_processes import WorkerProcesses
+    from tensorlake.loader.sources.batch_group import Keeps
     from tensorlake.loader.sources.chunk_cache import ChunkCache
     from tensorlake.loader.sources.windows import WindowReads
     from tensorlake.loader.stages.adaptive_limit import ConcurrencyLimit
@@ -119,8 +118,7 @@ class PipelineSetup:
     prefetch_nbytes: int
     timeout_s: float
     skips: bool = False  # skips damaged rows instead of failing
-    # By position, whether the disk tier keeps a row; None: all.
-    keeps: Callable[[Int64Array], NDArray[np.bool_]] | None = None
+    keeps: Keeps | None = None  # which rows the disk tier keeps; None: all
     parts: Mapping[str, PartReads] = field(default_factory=dict[str, PartReads])  # also sparse
     followed: tuple[str, ...] = ()  # dense tensors whose chunks are kept by next use
     alone: tuple[str, ...] = ()  # of these, those whose rows are their own chunks

@@ -142,10 +142,10 @@ class Sharding:
 
 
 class Balanced(Protocol):
-    """Divides batches by the costs of their rows."""
+    """Divides batches by the costs of their rows, or by the caches that have them."""
 
     def of(self, share: Share, borders: Callable[[int, int], NDArray[np.int64]]) -> Share:
-        """Return the share of the same batch that balances the costs of all ranks.
+        """Return the rank's share of the same batch.
 
         Args:
             share: The share of as many rows.

@@ -9,11 +9,11 @@ no Python step runs per row or even per batch. All the mapping is done here, on 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Group",
+    "Keeps",
     "Piece",
     "add_own",
     "pieces_of",
@@ -42,6 +43,8 @@ __all__ = [
     "shares_by_segment",
 ]
 
+# Returns which rows the disk tier keeps, of some shares and of the positions of their rows.
+Keeps: TypeAlias = "Callable[[Sequence[Share], Int64Array], NDArray[np.bool_]]"
 GROUP_NBYTES = 4 << 20  # of batch memory: enough to amortise the cost of a group
 SEGMENT_ROWS = 1 << 16
 SEGMENT_GROUPS = 16
@@ -261,13 +264,13 @@ def plan_groups(
     virtual: Mapping[str, VirtualColumn],
     skips: bool = False,
     windows: WindowReads | None = None,
-    keeps: Callable[[Int64Array], NDArray[np.bool_]] | None = None,
+    keeps: Keeps | None = None,
     alone: tuple[str, ...] = (),
 ) -> list[Group]:
     """Locate every row of a segment's groups; those of windows by block, where they are given.
 
-    ``keeps`` returns for positions whether the disk tier keeps their rows. Rows of the tensors
-    ``alone`` are their own chunks.
+    ``keeps`` returns for shares, and the positions of their rows, which the disk tier keeps. Rows
+    of the tensors ``alone`` are their own chunks.
     """
     shares = [share for group in segment for share in group]
     places = np.concatenate([plan.deal(share) for share in shares])
@@ -305,7 +308,7 @@ def plan_groups(
         taken = {name: column.take(positions[part]) for name, column in virtual.items()}
         group = Group(members, places[part], rows[part], physical[part], taken, where)
         group.last = {tensor: uses[part][uses[part] >= 0] for tensor, uses in last.items()}
-        group.kept = None if keeps is None else keeps(positions[part])
+        group.kept = None if keeps is None else keeps(members, positions[part])
         groups.append(group)
         start = stop
     return groups

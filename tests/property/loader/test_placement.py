@@ -10,18 +10,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorlake.loader.plan.order import Order
-from tensorlake.loader.plan.placement import Homes, HomeShares
+from tensorlake.loader.plan.placement import Homes, HomeShares, Ring
 from tensorlake.loader.plan.plan import PlanKey, build_access_plan
 from tensorlake.loader.plan.sharding import RowBatches, Sharding
 from tests.support.examples import examples
 
-homes = st.builds(
-    Homes,
-    num_rows=st.integers(1, 3000),
-    capacity=st.floats(0.001, 1),
-    rows_per_unit=st.integers(1, 50),
-)
+
+@st.composite
+def mixed_homes(draw, most=4):
+    capacity = draw(st.floats(0.001, 1))
+    rings = st.builds(
+        Ring,
+        num_rows=st.integers(1, 3000),
+        capacity=st.just(capacity),
+        rows_per_unit=st.integers(1, 50),
+    )
+    return Homes(tuple(draw(st.lists(rings, min_size=1, max_size=most))))
+
+
+homes = mixed_homes()
 orders = st.sampled_from([Order("none"), Order("full"), Order("window", 5, 7)])
+
+
+def rows_of(own: Homes) -> int:
+    return sum(one.num_rows for one in own.rings)
 
 
 def most_hits(own: Homes, positions: np.ndarray, world: int) -> int:
@@ -60,7 +72,7 @@ def hits(own: Homes, positions: np.ndarray, ranks: np.ndarray, world: int) -> in
 @given(homes, st.integers(1, 40), st.integers(1, 300), st.integers(0, 2**32))
 @examples(60)
 def test_every_row_has_one_rank_and_every_rank_its_part(own, world, count, seed):
-    positions = np.random.default_rng(seed).integers(0, own.num_rows, count)
+    positions = np.random.default_rng(seed).integers(0, rows_of(own), count)
 
     ranks = own.ranks(positions, world)
 
@@ -69,11 +81,39 @@ def test_every_row_has_one_rank_and_every_rank_its_part(own, world, count, seed)
     assert np.array_equal(ranks, own.ranks(positions, world))
 
 
+@given(homes, st.integers(1, 12), st.lists(st.integers(0, 30), min_size=1), st.integers(0, 2**32))
+@examples(60)
+def test_parts_of_a_batch_are_dealt_together_as_each_alone(own, world, sizes, seed):
+    positions = np.random.default_rng(seed).integers(0, rows_of(own), sum(sizes))
+
+    together = own.ranks(positions, world, sizes)
+
+    each = [own.ranks(one, world) for one in np.split(positions, np.cumsum(sizes)[:-1])]
+    assert np.array_equal(together, np.concatenate(each))
+
+
+@given(homes, st.integers(1, 12), st.integers(1, 60), st.integers(0, 2**32))
+@examples(40)
+def test_a_source_of_a_mix_has_the_homes_that_it_has_alone(own, world, count, seed):
+    rng, first = np.random.default_rng(seed), 0
+    for ring in own.rings:
+        positions = rng.integers(0, ring.num_rows, count)
+        alone = Homes((ring,))
+        for rank in range(world):
+            held = own.holds(rank, world, positions + first)
+            assert np.array_equal(held, alone.holds(rank, world, positions))
+        assert np.array_equal(own.ranks(positions + first, world), alone.ranks(positions, world))
+        first += ring.num_rows
+
+
 @given(homes, st.integers(1, 40))
 def test_a_rank_may_cache_exactly_its_capacity(own, world):
-    units = np.arange(own.num_units) * own.rows_per_unit
-    for rank in range(world):
-        assert own.holds(rank, world, units).sum() == int(own.capacity * own.num_units)
+    first = 0
+    for ring in own.rings:
+        units = first + np.arange(ring.num_units) * ring.rows_per_unit
+        first += ring.num_rows
+        for rank in range(world):
+            assert own.holds(rank, world, units).sum() == int(ring.capacity * ring.num_units)
 
 
 @given(
@@ -84,8 +124,8 @@ def test_a_rank_may_cache_exactly_its_capacity(own, world):
 )
 @examples(25)
 def test_nearly_as_many_rows_are_held_as_can_be(capacity, world, count, seed):
-    own = Homes(10_000, capacity, 1)
-    positions = np.random.default_rng(seed).integers(0, own.num_rows, count)
+    own = Homes((Ring(10_000, capacity, 1),))
+    positions = np.random.default_rng(seed).integers(0, rows_of(own), count)
 
     found = hits(own, positions, own.ranks(positions, world), world)
 
@@ -101,7 +141,7 @@ def test_nearly_as_many_rows_are_held_as_can_be(capacity, world, count, seed):
 def test_a_global_batch_is_the_same_for_any_world(order, rows, world, batch, seed):
     size = max(batch, world)
     plan = build_access_plan(PlanKey("selection", order, seed, 3), rows)
-    shares = HomeShares(plan, Homes(rows, 0.3, 4))
+    shares = HomeShares(Homes((Ring(rows, 0.3, 4),)), plan.at)
     starts = {}
     for rank in range(world):
         batches = RowBatches(Sharding(rank, world, size), rows, 0, balanced=shares)
@@ -118,11 +158,11 @@ def test_a_global_batch_is_the_same_for_any_world(order, rows, world, batch, see
 
 
 def test_a_row_goes_to_the_same_rank_in_every_epoch_where_there_is_room():
-    own = Homes.of(50_000, 100_000, 0.25)
-    found = np.zeros((3, own.num_rows), np.int64)
+    own = Homes((Ring.of(50_000, 100_000, 0.25),))
+    found = np.zeros((3, 50_000), np.int64)
     for epoch in range(3):
-        plan = build_access_plan(PlanKey("selection", Order("full"), 7, epoch), own.num_rows)
-        for start in range(0, own.num_rows, 1000):
+        plan = build_access_plan(PlanKey("selection", Order("full"), 7, epoch), 50_000)
+        for start in range(0, 50_000, 1000):
             positions = plan.positions(start, start + 1000)
             found[epoch, positions] = own.ranks(positions, 4)
 
@@ -134,12 +174,26 @@ def test_a_row_goes_to_the_same_rank_in_every_epoch_where_there_is_room():
     [(10**9, 100_000, 167), (10**6, 100_000, 167), (10**5, 100_000, 24), (100, 10, 1), (0, 0, 1)],
 )
 def test_units_are_chunks_of_many_rows_and_parts_of_few(rows, row_nbytes, unit):
-    assert Homes.of(rows, row_nbytes, 0.5).rows_per_unit == unit
+    assert Ring.of(rows, row_nbytes, 0.5).rows_per_unit == unit
 
 
 def test_golden_ranks():
-    own = Homes(100, 0.3, 2)
+    own = Homes((Ring(100, 0.3, 2),))
 
-    assert own.ring(np.arange(0, 24, 2)).tolist() == [8, 18, 39, 49, 12, 7, 24, 28, 47, 27, 20, 43]
+    ring = own.rings[0].places(np.arange(0, 24, 2)).tolist()
+    assert ring == [
+        8,
+        18,
+        39,
+        49,
+        12,
+        7,
+        24,
+        28,
+        47,
+        27,
+        20,
+        43,
+    ]
     ranks = "0 0 1 1 2 2 3 3 0 0 0 0 1 1 2 2 3 3 2 2 1 1 3 3"
     assert own.ranks(np.arange(24), 4).tolist() == [*map(int, ranks.split())]

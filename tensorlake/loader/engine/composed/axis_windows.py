@@ -18,7 +18,7 @@ from tensorlake.errors import CorruptionError, InvalidInputError
 from tensorlake.loader.config.arrangement import AS_GIVEN, Arrangement
 from tensorlake.loader.config.column_plan import ROW, VALID, ColumnPlan
 from tensorlake.loader.engine.composed.window_items import leave_windows_out, window_items
-from tensorlake.loader.engine.composed.window_units import Steps, Use, WindowUnits
+from tensorlake.loader.engine.composed.window_units import Steps, Use, WindowUnits, members_of
 from tensorlake.loader.sources.column_values import row_lengths
 from tensorlake.loader.stages.sample_ranges import SampleRanges
 
@@ -47,12 +47,17 @@ class AxisWindows:
     made, noun = "cut into windows", "windows"
     is_flat = False
     place_bits = 0
-    growth = 1
+    growth = extent = 1
+    is_cut = False
 
     @property
     def suffix(self) -> str:
         """The end of a state's selection: all that decides which elements a window has."""
         return f"+windows of {next(iter(self.shapes))} {self.steps}"
+
+    def members(self, uses: Use) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """Return, for each window its number, its row, and 1."""
+        return members_of(uses)
 
     @property
     def joins(self) -> frozenset[str]:

@@ -79,13 +79,22 @@ class Packing:
 
     made, noun = "packed", "packed sequences"
     place_bits = 0
-    growth = 1
+    growth = extent = 1
 
     @property
     def suffix(self) -> str:
         """The end of a state's selection: all that decides which tokens a sequence has."""
         whole = "" if self.split else " whole"
         return f"+pack {self.tokens} {self.length} eos={self.eos}{whole}"
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether documents are cut where a sequence ends."""
+        return self.split
+
+    def members(self, uses: Parts) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """Return, for each part of sequences its sequence, its document, and its tokens."""
+        return uses.unit, uses.row, uses.stop - uses.start
 
     @property
     def joins(self) -> frozenset[str]:

@@ -22,7 +22,14 @@ from tensorlake.loader.config.arrangement import AS_GIVEN, Arrangement
 from tensorlake.loader.config.column_plan import ROW, VALID, ColumnPlan
 from tensorlake.loader.decode import WINDOW_BITS, WindowPart, starts_of
 from tensorlake.loader.engine.composed.window_items import leave_windows_out, window_items
-from tensorlake.loader.engine.composed.window_units import MASK, START, Steps, Use, WindowUnits
+from tensorlake.loader.engine.composed.window_units import (
+    MASK,
+    START,
+    Steps,
+    Use,
+    WindowUnits,
+    members_of,
+)
 
 if TYPE_CHECKING:
     from tensorlake.loader.engine.composed.rows import ComposedShare
@@ -124,13 +131,18 @@ class PartWindows:
     made, noun = "cut into windows", "windows"
     is_flat = False
     place_bits = WINDOW_BITS
-    growth = 1
+    growth = extent = 1
+    is_cut = False
     joins: frozenset[str] = frozenset()
 
     @property
     def suffix(self) -> str:
         """The end of a state's selection: all that decides which elements a window has."""
         return f"+windows of {next(iter(self.parts))} {self.steps}"
+
+    def members(self, uses: Use) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """Return, for each window its number, its row, and 1."""
+        return members_of(uses)
 
     @property
     def decode(self) -> dict[str, WindowPart]:

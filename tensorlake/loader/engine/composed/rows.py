@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Never, Protocol, TypeAlias
 
 import numpy as np
@@ -22,6 +22,7 @@ import numpy as np
 from tensorlake.errors import InvalidInputError, StateMismatchError
 from tensorlake.loader.config.arrangement import AS_GIVEN, Arrangement
 from tensorlake.loader.config.column_plan import ColumnPlan, valid_column
+from tensorlake.loader.plan.placement import leading_rows
 from tensorlake.loader.plan.sharding import Share
 from tensorlake.loader.plan.state import check_state
 from tensorlake.loader.sources.arrangement import Arranger, check_arrangement, check_repeat
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from tensorlake.loader.plan.mix_order import AnyOrder
     from tensorlake.loader.plan.order import Shuffle
+    from tensorlake.loader.plan.placement import Homes
     from tensorlake.loader.plan.plan import Plan
     from tensorlake.loader.plan.selection import Int64Array, Reader, Selection, Snapshot
     from tensorlake.loader.plan.state import LoaderState, Place
@@ -126,6 +128,23 @@ class Form(Protocol):
         ...
 
     @property
+    def extent(self) -> int:
+        """Adjacent rows that a unit has, from its first to its last, about."""
+        ...
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether rows are cut where a unit ends, which is elsewhere in every epoch."""
+        ...
+
+    def members(self, uses: Any) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """Return, for each part of units its unit, its row, and how many elements it has.
+
+        Both are numbers, in what ``EpochUnits.find`` was asked for and has found.
+        """
+        ...
+
+    @property
     def joins(self) -> frozenset[str]:
         """Columns that ``combine`` gets as ranges of samples (``SampleRanges``)."""
         ...
@@ -172,6 +191,7 @@ class ComposedShare(Share):
     rows: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
     uses: Any = None
     holes: NDArray[np.bool_] | None = None  # which of the rows are left out; None: none
+    kept: NDArray[np.bool_] | None = None  # which of them the disk of the rank keeps; None: all
 
     @property
     def units(self) -> int:
@@ -195,6 +215,7 @@ class ComposedPlan:
     units: EpochUnits
     form: Form
     left_out: Int64Array | None = None  # positions of rows that become holes
+    homes: Homes | None = None  # of rows; None: any rank keeps them
 
     def at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the positions that places name: a share lists them."""
@@ -206,12 +227,29 @@ class ComposedPlan:
 
     def unpack(self, share: Share) -> ComposedShare:
         """Find the rows of a share of units."""
-        rows, uses = self.units.find(np.arange(share.start, share.stop))
+        rows, uses = self.units.find(share.places)
+        kept = None if self.homes is None else self._kept(self.homes, share, rows, uses)
         holes = None if self.left_out is None else np.isin(rows, self.left_out)
         if self.form.place_bits:
             rows = (rows << self.form.place_bits) | uses.numbers
         own = {one.name: getattr(share, one.name) for one in fields(Share)}
-        return ComposedShare(**own, rows=rows, uses=uses, holes=holes)
+        return ComposedShare(**own, rows=rows, uses=uses, holes=holes, kept=kept)
+
+    def leads(self, places: Int64Array) -> Int64Array:
+        """Return the position of the row that leads the unit at each of some places.
+
+        It is the one that the unit has most elements of, the first of equal ones.
+        """
+        rows, uses = self.units.find(places)
+        return leading_rows(rows, self.form.members(uses), len(places))
+
+    def _kept(self, homes: Homes, share: Share, rows: Int64Array, uses: Any) -> NDArray[np.bool_]:
+        """Return which rows come back to the rank of a share: those of units that it holds."""
+        holds = partial(homes.holds, share.rank, share.world_size)
+        units, members, _ = found = self.form.members(uses)
+        kept = np.zeros(len(rows), np.bool_)
+        kept[members[holds(leading_rows(rows, found, len(share)))[units]]] = True
+        return kept
 
 
 @dataclass(frozen=True, slots=True, eq=False)

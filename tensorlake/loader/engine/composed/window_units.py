@@ -41,6 +41,7 @@ __all__ = [
     "WindowEpoch",
     "WindowSteps",
     "WindowUnits",
+    "members_of",
 ]
 
 Tail: TypeAlias = Literal["drop", "pad", "keep", "shift"]
@@ -123,6 +124,13 @@ class Use:
     starts: Int64Array  # the first element of each in its group; of several axes (windows, axes)
     counts: Int64Array  # elements within the group
     numbers: Int64Array  # of each among those of its group
+
+
+def members_of(use: Use) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """Return, for each row of windows its window, its number, and 1."""
+    windows = np.arange(len(use.rows)).reshape(-1, *([1] * (use.rows.ndim - 1)))
+    rows = use.rows.ravel()
+    return np.broadcast_to(windows, use.rows.shape).ravel(), rows, np.ones_like(rows)
 
 
 class WindowSteps(Protocol):

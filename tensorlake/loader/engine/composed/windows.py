@@ -17,7 +17,13 @@ from numpy.typing import NDArray
 from tensorlake.loader.config.arrangement import AS_GIVEN, Arrangement
 from tensorlake.loader.config.column_plan import ROW, VALID, ColumnPlan
 from tensorlake.loader.engine.composed.window_items import leave_windows_out, window_items
-from tensorlake.loader.engine.composed.window_units import GroupedRows, Steps, Use, WindowUnits
+from tensorlake.loader.engine.composed.window_units import (
+    GroupedRows,
+    Steps,
+    Use,
+    WindowUnits,
+    members_of,
+)
 from tensorlake.loader.sources.arrangement import class_numbers
 from tensorlake.loader.sources.column_values import column_values
 from tensorlake.quantities import plural
@@ -43,11 +49,21 @@ class RowWindows:
     is_flat = False
     place_bits = 0
     joins: frozenset[str] = frozenset()
+    is_cut = False
 
     @property
     def suffix(self) -> str:
         """The end of a state's selection: all that decides which rows a window has."""
         return f"+windows by {self.by} {self.steps}"
+
+    @property
+    def extent(self) -> int:
+        """Rows of a window, from its first to its last."""
+        return self.steps.extent
+
+    def members(self, uses: Use) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """Return, for each element its window, its row, and 1."""
+        return members_of(uses)
 
     @property
     def growth(self) -> int:

@@ -96,24 +96,14 @@ def test_a_large_cache_holds_everything(ds, placed):
         ({"placement": {"capacity": 2, "rows_per_unit": 1}}, "placement is 'home', or None"),
         ({"placement": {"capacity": 0.5, "rows_per_unit": 0}}, "placement is 'home', or None"),
         ({"placement": {}, "balance": "tokens"}, "placement is 'home', or None"),
-        (
-            {"placement": {"capacity": 0.5, "rows_per_unit": 1}, "balance": "tokens"},
-            "give one of the two",
-        ),
-        (
-            {"placement": {"capacity": 0.5, "rows_per_unit": 1}, "batch_by": "y"},
-            "give one of the two",
-        ),
+        ({"placement": {"capacity": 0.5, "rows_per_unit": [1, 0]}}, "placement is 'home', or"),
+        ({"placement": {"capacity": 0.5, "rows_per_unit": []}}, "placement is 'home', or None"),
+        ({"placement": {"capacity": 0.5, "rows_per_unit": [1, 2]}}, "2 sources, and the rows have"),
     ],
 )
 def test_a_placement_that_ranks_could_differ_in_is_refused(ds, options, message):
     with pytest.raises(InvalidInputError, match=message):
         ds.loader(batch_size=8, **options)
-
-
-def test_rows_of_several_datasets_are_not_placed(ds, placed):
-    with pytest.raises(InvalidInputError, match="rows of a mix"):
-        tl.mix({"a": (ds, 0.5), "b": (ds, 0.5)}).loader(batch_size=8, **placed)
 
 
 def test_a_run_makes_the_batches_of_all_ranks_again(ds, placed):
