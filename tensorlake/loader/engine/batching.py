@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -36,13 +36,17 @@ from tensorlake.quantities import human_nbytes
 from tensorlake.storage import ForkLock
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from tensorlake.loader.config.arguments import LoaderArguments
+    from tensorlake.loader.engine.composed.rows import ComposedShare
     from tensorlake.loader.plan.plan import Plan
     from tensorlake.loader.plan.selection import Int64Array, Reader
-    from tensorlake.loader.plan.sharding import Sharding
+    from tensorlake.loader.plan.sharding import Sharding, Share
+    from tensorlake.loader.sources.batch_group import Keeps
     from tensorlake.loader.sources.rows import OrderedRows
 
-__all__ = ["Batching", "batching_of"]
+__all__ = ["Batching", "batching_of", "homes_of", "kept_rows"]
 
 LENGTH_NBYTES = 8
 LOCAL_RANKS = "LOCAL_WORLD_SIZE"  # ranks of a node, which share its disk; set by torchrun
@@ -397,6 +401,31 @@ def _parts_of(rows: OrderedRows) -> tuple[list[int], list[Reader]]:
         counts = [one.selection.num_rows for one in selection.sources]
         return counts, [one.reader for one in selection.sources]
     return [selection.num_rows], [rows.reader]
+
+
+def homes_of(batches: Batches) -> Homes | None:
+    """Return the homes by which batches are divided among ranks, if they are."""
+    shares = batches.balanced if isinstance(batches, RowBatches | TokenBatches) else None
+    return shares.homes if isinstance(shares, HomeShares | BalancedShares) else None
+
+
+def kept_rows(plan: Plan, homes: Homes | None, sharding: Sharding) -> Keeps | None:
+    """Return which rows of shares the disk of a rank keeps; None: whatever comes first.
+
+    Rows that only fill up its part of a batch would take the room of those that come back to it.
+    """
+    if homes is None:
+        return None
+    if isinstance(plan, ComposedPlan):
+        return _kept_of_units
+    return lambda _, positions: homes.holds(sharding.rank, sharding.world_size, positions)
+
+
+def _kept_of_units(shares: Sequence[Share], positions: Int64Array) -> NDArray[np.bool_]:
+    """Return which rows of shares of units are kept: it depends on the units that have them."""
+    del positions
+    own = cast("Sequence[ComposedShare]", shares)
+    return np.concatenate([share.kept for share in own if share.kept is not None])
 
 
 def _padding(collate: object) -> Padding | None:

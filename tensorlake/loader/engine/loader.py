@@ -97,7 +97,7 @@ class Loader:
         if arguments.engine == "processes":
             check_transform(arguments.transform)
         if arguments.decode_on == "server":
-            check_remote(arguments, rows.server)
+            check_remote(rows.server)
         self._read_from(rows)
         if (early := early_process_rank(arguments, converter)) is not None:
             self._batching.check_last(early.sharding)

@@ -16,21 +16,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, cast
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from tensorlake.errors import CorruptionError
 from tensorlake.loader.caches.decoded_images import DecodedImages
+from tensorlake.loader.engine.batching import homes_of, kept_rows
 from tensorlake.loader.engine.composed.rows import ComposedPlan, form_of, positions_left_out
 from tensorlake.loader.engine.pipeline import Pipeline, PipelineSetup
 from tensorlake.loader.plan.arrangement import ArrangedOrder, GroupedPlan
-from tensorlake.loader.plan.balance import BalancedShares
-from tensorlake.loader.plan.placement import HomeShares
 from tensorlake.loader.plan.plan import AccessPlan
 from tensorlake.loader.plan.sharding import RowBatches, ShortBatchWarning
-from tensorlake.loader.plan.token_batches import TokenBatches
 from tensorlake.loader.runtime.rng import takes_rng
+from tensorlake.loader.runtime.threads import WorkerThreads
 from tensorlake.loader.sources.mix.plan import MixPlan
 from tensorlake.loader.sources.mix.reader import MixReader
 from tensorlake.loader.sources.read_strategy import (
@@ -46,11 +43,9 @@ from tensorlake.loader.stages.process_transform import processes_of
 from tensorlake.loader.stages.rng_guard import DrawWatch
 from tensorlake.loader.stages.sample_ranges import ranges_of_samples
 from tensorlake.loader.stages.sparse_reads import PartReads
-from tensorlake.loader.stages.transform import RowTransform, TransformCall
+from tensorlake.loader.stages.transform import BatchTransform, RowTransform, TransformCall
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from tensorlake.loader.caches.disk_cache import DiskTier
     from tensorlake.loader.config.arguments import LoaderArguments
     from tensorlake.loader.config.column_plan import ColumnPlan
@@ -65,7 +60,6 @@ if TYPE_CHECKING:
     from tensorlake.loader.plan.sharding import Batches, Sharding, Share
     from tensorlake.loader.plan.state import LoaderState
     from tensorlake.loader.runtime.counters import Counters
-    from tensorlake.loader.sources.batch_group import Keeps
     from tensorlake.loader.sources.buffer_pool import SlabPool
     from tensorlake.loader.sources.chunk_cache import ChunkCache
     from tensorlake.loader.sources.rows import OrderedRows
@@ -204,7 +198,7 @@ def open_pass(opening: Opening, shares: Iterable[Share]) -> tuple[Pass, Callable
         )
     with_valid = is_padded or opening.keeps_places
     is_remote = opening.arguments.decode_on == "server"
-    if is_remote and opening.is_plain:
+    if is_remote and opening.is_plain and opening.outputs.transform is None:
         remote = RemotePass(_remote_setup(opening, with_valid=with_valid), shares)
         return remote, remote.start
     plan = opening.rows.plan(opening.order, seed=opening.seed, epoch=opening.epoch)
@@ -213,7 +207,11 @@ def open_pass(opening: Opening, shares: Iterable[Share]) -> tuple[Pass, Callable
         plan = replace(plan, left_out=left_out, homes=None if is_remote else _homes(opening))
         shares = map(plan.unpack, shares)
     if is_remote:
-        setup = replace(_remote_setup(opening, with_valid=with_valid), listing=plan)
+        setup = _remote_setup(opening, with_valid=with_valid)
+        if not opening.is_plain:
+            setup = replace(setup, listing=plan)
+        if opening.outputs.transform is not None:
+            setup = _transformed_here(opening, plan, setup)
         if isinstance(plan, ComposedPlan):
             setup = replace(setup, combine=partial(_combined_here, plan.form, opening))
         remote = RemotePass(setup, shares)
@@ -264,6 +262,46 @@ def _combined_here(
     if share.holes is not None:
         form.leave_out(share, made)
     return made
+
+
+def _transformed_here(opening: Opening, plan: Plan, setup: RemoteSetup) -> RemoteSetup:
+    """Transform the rows of batches that a server has decoded.
+
+    Rows that it lost keep their places until then: a row draws random numbers by its own.
+    """
+    transform, counters, selection = _transform(opening), opening.counters, opening.rows.selection
+    assert transform is not None, "only then"
+    workers = WorkerThreads(
+        opening.arguments.worker_count,
+        name="tensorlake-loader-transform",
+        waited=counters.waited,
+        processes=transform.processes,
+    )
+    timed = partial(counters.timed, "transform_s")
+    made = BatchTransform(transform, workers, timed, with_valid=setup.with_valid)
+
+    def transformed(share: Share, batch: dict[str, Any]) -> dict[str, Any]:
+        places = plan.deal(share)
+        rows = selection.row_numbers(plan.at(places)).tolist()
+        return made.apply(batch, rows, places.tolist(), counts=share.valid > 0)
+
+    marks = opening.arguments.on_error == "skip"
+    columns = tuple(map(_with_null_listed, setup.columns))
+    return replace(
+        setup,
+        columns=columns,
+        combine=transformed,
+        workers=made,
+        keeps_places=setup.keeps_places or marks,
+        with_valid=setup.with_valid or marks,
+    )
+
+
+def _with_null_listed(column: ColumnPlan) -> ColumnPlan:
+    """Let a server list the samples of a column of which a transform may get NULL."""
+    has_null = column.type is not None and column.type.nullable and column.null is None
+    is_array = column.collate is None and column.kind in ("uniform", "image", "decoded")
+    return replace(column, collate="list") if has_null and is_array else column
 
 
 def _look_ahead(opening: Opening, plan: Plan, shares: Iterator[Share]) -> Iterator[Share]:
@@ -331,7 +369,7 @@ def _pipeline_setup(opening: Opening, plan: Plan, transform: RowTransform | None
         prefetch_nbytes=arguments.prefetch_nbytes,
         timeout_s=arguments.timeout,
         skips=arguments.on_error == "skip",
-        keeps=_kept(opening, plan),
+        keeps=kept_rows(plan, _homes(opening), opening.sharding),
         parts=parts,
         followed=tuple(one for one in dense if one not in blocks) if is_followed else (),
         alone=alone,
@@ -352,32 +390,8 @@ def _is_followed(opening: Opening, plan: Plan) -> bool:
 
 
 def _homes(opening: Opening) -> Homes | None:
-    """Return the homes of rows, if the disk of this rank keeps its own alone.
-
-    Rows that only fill up its part of a batch would take the room of those that come back to it.
-    """
-    batches = opening.batches
-    shares = batches.balanced if isinstance(batches, RowBatches | TokenBatches) else None
-    if not isinstance(shares, HomeShares | BalancedShares) or not opening.disk.is_on:
-        return None
-    return shares.homes
-
-
-def _kept(opening: Opening, plan: Plan) -> Keeps | None:
-    """Return which rows of shares the disk of this rank keeps; None: whatever comes first."""
-    if isinstance(plan, ComposedPlan):
-        return None if plan.homes is None else _kept_of_units
-    if (homes := _homes(opening)) is None:
-        return None
-    own = opening.sharding.rank, opening.sharding.world_size
-    return lambda _, positions: homes.holds(*own, positions)
-
-
-def _kept_of_units(shares: Sequence[Share], positions: Int64Array) -> NDArray[np.bool_]:
-    """Return which rows of shares of units are kept: it depends on the units that have them."""
-    del positions
-    own = cast("Sequence[ComposedShare]", shares)
-    return np.concatenate([share.kept for share in own if share.kept is not None])
+    """Return the homes of rows, if the disk of this rank keeps its own alone."""
+    return homes_of(opening.batches) if opening.disk.is_on else None
 
 
 def _rows_of_functions(opening: Opening) -> Callable[[], float]:

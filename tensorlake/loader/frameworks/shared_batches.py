@@ -25,6 +25,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+from weakref import WeakSet
 
 from tensorlake.loader.runtime.batch_slabs import Slab
 
@@ -120,6 +121,7 @@ class SharedStreams:
         self._nbytes = nbytes
         self._lock = threading.Lock()  # never held while a batch is made, or a loader opened
         self._streams: dict[Hashable, list[_Stream]] = {}
+        self._slabs: WeakSet[Slab] = WeakSet()  # whose descriptors are open
         self.made = self.sent = 0
 
     @property
@@ -164,10 +166,17 @@ class SharedStreams:
     @property
     def has_descriptors(self) -> bool:
         """Whether another batch may be shared by descriptor."""
-        with self._lock:
-            kept = (one for streams in self._streams.values() for one in streams)
-            count = sum(batch.slab is not None for stream in kept for batch in stream.kept)
-        return count < KEPT_SLABS
+        return len(self._slabs) < KEPT_SLABS
+
+    def shared(self, batch: _Batch, schema: bytes) -> Slab | None:
+        """Return a batch as sealed memory; None without a descriptor for it."""
+        if batch.slab is None and not self.has_descriptors:
+            return None
+        slab = batch.shared(schema)
+        if slab is not None:
+            with self._lock:
+                self._slabs.add(slab)
+        return slab
 
     def batch(self, stream: _Stream, number: int, begin: Begin) -> _Batch | None:
         """Return a batch of a stream, made now if it is the next; `END` at the end, None if gone.
@@ -248,8 +257,8 @@ class Member:
             self._number += 1
             schema = b"" if self._has_schema else self._stream.schema
             self._has_schema = True
-            if by_descriptor and (batch.slab is not None or self._streams.has_descriptors):
-                slab = batch.shared(self._stream.schema)
+            if by_descriptor:
+                slab = self._streams.shared(batch, self._stream.schema)
                 if slab is not None:
                     return Sent(schema + self._stream.reference, slab)
             return Sent(schema + batch.content if schema else batch.content)

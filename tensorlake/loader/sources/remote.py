@@ -94,6 +94,22 @@ class BatchServer(Protocol):
         ...
 
 
+class Workers(Protocol):
+    """Threads and processes that ``RemoteSetup.combine`` calls."""
+
+    def start(self) -> None:
+        """Start them."""
+        ...
+
+    def stop(self) -> None:
+        """End them, and a call that waits for them; without a lock and without waiting."""
+        ...
+
+    def join(self, timeout_s: float) -> None:
+        """Wait until they have ended."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class RemoteSetup:
     """The requests of a pass, and their bounds."""
@@ -108,14 +124,16 @@ class RemoteSetup:
     with_valid: bool
     counters: Counters
     listing: Plan | None = None  # of an order whose rows requests list
-    combine: Callable[[Any, dict[str, Any]], dict[str, Any]] | None = None  # rows into units
+    # Makes units of rows, or transforms rows.
+    combine: Callable[[Any, dict[str, Any]], dict[str, Any]] | None = None
+    workers: Workers | None = None  # of a transform
 
 
-def check_remote(arguments: LoaderArguments, server: BatchServer | None) -> None:
-    """Refuse arguments that cannot be sent to a server.
+def check_remote(server: BatchServer | None) -> None:
+    """Refuse rows that no server decodes.
 
     Raises:
-        InvalidInputError: There is no server, or a function of this process would have to be sent.
+        InvalidInputError: There is no server.
     """
     if server is None:
         raise InvalidInputError(
@@ -123,12 +141,6 @@ def check_remote(arguments: LoaderArguments, server: BatchServer | None) -> None
             " (tl.open('http://…')), of its saved views and of queries over it\n"
             "leave decode_on out, or save the view and open it by its name",
             argument="decode_on",
-        )
-    if arguments.transform is not None:
-        raise InvalidInputError(
-            "transform= runs where samples are decoded, and functions are not sent to a server\n"
-            "give batch_transform=, or leave decode_on='server' out",
-            argument="transform",
         )
 
 
@@ -155,6 +167,8 @@ class RemotePass:
 
     def start(self) -> None:
         """Start reading."""
+        if self._setup.workers is not None:
+            self._setup.workers.start()
         self._reader.start()
 
     def next_group(self) -> tuple[list[Share], list[MakeBatch]] | None:
@@ -192,6 +206,8 @@ class RemotePass:
         stream = self._stream
         if stream is not None:
             stream.abandon()
+        if self._setup.workers is not None:
+            self._setup.workers.stop()
         self._taken.put(None)
 
     def close(self, timeout_s: float = JOIN_TIMEOUT_S) -> None:
@@ -204,6 +220,8 @@ class RemotePass:
         if self._reader.ident is None or self._reader is threading.current_thread():
             return self._reader.ident is None
         self._reader.join(timeout_s)
+        if self._setup.workers is not None:
+            self._setup.workers.join(timeout_s)
         return not self._reader.is_alive()
 
     def _read_ahead(self) -> None:

@@ -10,7 +10,8 @@ one. A torch function mode, which applies to one thread, passes them the row's g
 one is neither read nor advanced, so training code in the process draws the same numbers.
 
 In processes (``engine="processes"``) the same function object is called, on the same rows, with the
-same numbers: batches are equal to those of threads.
+same numbers: batches are equal to those of threads. So are those that a server decodes, whose rows
+are transformed when a batch has come (``BatchTransform``).
 """
 
 from __future__ import annotations
@@ -18,28 +19,32 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
 from tensorlake.errors import InvalidInputError
+from tensorlake.loader.config.column_plan import VALID
 from tensorlake.loader.runtime.rng import (
     GLOBAL_STREAM,
     TORCH_STREAM,
     TRANSFORM_STREAM,
     sample_generator,
 )
+from tensorlake.loader.runtime.shutdown import closed
 from tensorlake.loader.runtime.unsendable import UnsendableError
 
 if TYPE_CHECKING:
-    import numpy as np
-
+    from tensorlake.loader.runtime.threads import WorkerThreads
     from tensorlake.loader.runtime.worker_processes import WorkerProcesses
     from tensorlake.loader.stages.rng_guard import DrawWatch
     from tensorlake.loader.stages.stack import Outputs
 
-__all__ = ["PlacedRow", "RowTransform", "Transform", "TransformCall"]
+__all__ = ["BatchTransform", "PlacedRow", "RowTransform", "Transform", "TransformCall"]
 
 # A user function: a row (name -> value) in, a row out; with a parameter `rng` for random numbers.
 Transform: TypeAlias = Callable[..., Mapping[str, Any]]
@@ -152,6 +157,91 @@ class RowTransform:
             row=row,
             actual=error.kind,
         )
+
+
+class BatchTransform:
+    """The transformation of batches that have come whole, in threads of its own."""
+
+    def __init__(
+        self,
+        transform: RowTransform,
+        workers: WorkerThreads,
+        timed: Callable[[], AbstractContextManager[None]],
+        *,
+        with_valid: bool,
+    ) -> None:
+        """Prepare the threads.
+
+        Args:
+            transform: The transformation.
+            workers: The threads, which end with the processes that they call.
+            timed: Returns what measures the time of a call.
+            with_valid: Whether batches have ``_valid``.
+        """
+        self._transform = transform
+        self._workers = workers
+        self._timed = timed
+        self._with_valid = with_valid
+        # the first row of a piece and its rows, or an error; None: the pass has ended
+        self._made: SimpleQueue[tuple[int, Any] | None] = SimpleQueue()
+
+    def start(self) -> None:
+        """Start the threads."""
+        self._workers.start(self._failed)
+
+    def stop(self) -> None:
+        """End the threads, and a call that waits for them; takes no lock and does not wait."""
+        self._workers.stop()
+        self._made.put(None)
+
+    def join(self, timeout_s: float) -> None:
+        """Wait until the threads have ended."""
+        self._workers.join(timeout_s)
+
+    def apply(
+        self, batch: dict[str, Any], rows: Sequence[int], places: Sequence[int], *, counts: bool
+    ) -> dict[str, Any]:
+        """Transform the rows of a batch.
+
+        Args:
+            batch: Its entries; ``_valid`` is False where a row is lost.
+            rows: The number of each row in the version.
+            places: Its place in the epoch.
+            counts: Whether the rows count: they are not what a rank without rows repeats.
+
+        Raises:
+            InvalidStateError: The pass was closed meanwhile.
+        """
+        valid = batch.pop(VALID, None)
+        numbers = range(len(rows)) if valid is None or not counts else valid.nonzero()[0].tolist()
+        given = [
+            ({name: values[at] for name, values in batch.items()}, rows[at], places[at])
+            for at in numbers
+        ]
+        piece = max(1, min(self._transform.piece_rows, -(-len(given) // self._workers.count)))
+        starts = range(0, len(given), piece)
+        for start in starts:
+            self._workers.submit(partial(self._piece, start, given[start : start + piece]))
+        made: dict[int, Any] = {}
+        while len(made) < len(starts):
+            found = self._made.get()
+            if found is None:
+                raise closed()
+            if isinstance(found[1], BaseException):
+                raise found[1]
+            made[found[0]] = found[1]
+        transformed = self._transform.outputs.stack([one for at in starts for one in made[at]])
+        if self._with_valid:
+            transformed[VALID] = np.full(len(given), counts)
+        return transformed
+
+    def _piece(self, start: int, given: Sequence[PlacedRow]) -> None:
+        with self._timed():
+            made = self._transform.rows(given)
+        self._made.put((start, made))
+
+    def _failed(self, error: BaseException) -> None:
+        self._made.put((0, error))
 
 
 def _checked_row(made: object, row: int) -> Mapping[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -76,3 +77,9 @@ def fill(url: str) -> None:
             }
         )
         ds.commit("rows")
+
+
+def jittered(row: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+    """A row with the types that its transform was given, and random numbers."""
+    told = [f"{name} {type(one)} {getattr(one, 'dtype', '')}" for name, one in row.items()]
+    return {**row, "told": "; ".join(told), "drawn": rng.random()}

@@ -19,7 +19,7 @@ from tensorlake.errors import CorruptSampleError, InvalidInputError
 from tensorlake.loader.sources import remote as remote_pass
 from tensorlake_server import Settings, create_app
 from tensorlake_server.auth.tokens import create_token
-from tests.integration.loaders.streamed_rows import ROWS, fill, picture
+from tests.integration.loaders.streamed_rows import ROWS, fill, jittered, picture
 from tests.support.serving import listening, reserved_port
 
 WAIT_S = 60
@@ -133,6 +133,24 @@ WAYS: dict[str, dict[str, Any]] = {
     },
     "function": {"columns": ["tokens"], "batch_size": 8, "collate": {"tokens": len}},
     "short": {"columns": ["score"], "global_batch_size": 40, "rank": 5, "world_size": 8},
+    "transformed": {"batch_size": 6, "collate": {"image": "list"}, "transform": jittered},
+    "transformed, listed": {
+        "columns": ["image", "tokens", "_row"],
+        "decode": IMAGE,
+        "weights": "score",
+        "batch_size": 5,
+        "collate": {"tokens": "pad"},
+        "transform": jittered,
+    },
+    "transformed, short": {
+        "columns": ["score"],
+        "global_batch_size": 40,
+        "rank": 5,
+        "world_size": 8,
+        "transform": jittered,
+        "engine": "processes",
+        "workers": 2,
+    },
     "weighted": {
         "columns": ["image", "score"],
         "decode": IMAGE,
@@ -259,6 +277,32 @@ def test_queries_and_saved_views_are_streamed_with_what_they_compute(served: Ser
     ]
 
 
+@pytest.mark.parametrize("columns", [["image", "_row"], ["image", "_row", "_valid"]])
+def test_rows_that_a_server_skips_are_not_transformed(served: Served, columns: list[str]) -> None:
+    name = f"pets-skipped-{len(columns)}"
+    ds = tl.create(str(served.lake / name), {"image": tl.Image("jpeg")})
+    whole = picture(1)
+    ds.extend({"image": [whole] * 4 + [whole[: len(whole) * 3 // 4] + b"\xff\xd9"] + [whole] * 3})
+    ds.commit("one is cut short")
+    there = tl.open(f"{served.address}/{name}", token=served.token_for(f"read:{name}"))
+    given = {"columns": columns, "decode": IMAGE, "transform": jittered, "on_error": "skip"}
+
+    found = list(there.loader(batch_size=3, decode_on="server", **given))
+
+    assert [one["_row"].tolist() for one in found] == [[0, 1, 2], [3, 5], [6, 7]]
+    here = ds.loader(batch_size=3, **given)
+    assert [digest_of(batch) for batch in found] == [digest_of(batch) for batch in here]
+
+
+def test_an_error_of_a_transform_ends_a_pass_that_a_server_decodes(served: Served) -> None:
+    _, there = served.both()
+    absent = {"transform": lambda row: row["absent"], "columns": ["score"], "batch_size": 4}
+
+    with pytest.raises(KeyError, match="absent") as caught:
+        list(there.loader(**absent, decode_on="server"))
+    assert any("of row" in note for note in caught.value.__notes__)
+
+
 def test_what_a_server_cannot_do_is_refused_when_the_loader_is_made(served: Served) -> None:
     here, there = served.both()
 
@@ -266,8 +310,6 @@ def test_what_a_server_cannot_do_is_refused_when_the_loader_is_made(served: Serv
         here.loader(batch_size=2, columns=["score"], decode_on="server")
     with pytest.raises(InvalidInputError, match="save the view"):
         there[[3, 1]].loader(batch_size=2, columns=["score"], decode_on="server")
-    with pytest.raises(InvalidInputError, match="batch_transform"):
-        there.loader(batch_size=2, columns=["score"], decode_on="server", transform=lambda row: row)
     with pytest.raises(InvalidInputError, match="65,536"):
         list(there.loader(batch_size=70_000, columns=["score"], decode_on="server"))
 
