@@ -18,7 +18,7 @@ class FlowStep(Message):
 class FlowInfo(Message):
     """A run of a flow; ``waits_for`` is the question of its approval, ``steps`` those that ended.
 
-    Its state is queued, running, waiting, done, failed or cancelled.
+    Its state is queued, running, waiting, waiting for code, done, failed or cancelled.
     """
 
     id: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
@@ -13,6 +13,7 @@ from typing import Any
 
 from tensorlake.errors import InvalidInputError, StorageError, missing_extra, shown
 from tensorlake.storage import public_url
+from tensorlake.workloads.flows.executors import SQLITE, Executor, file_of
 
 __all__ = ["QUEUE", "clients", "connect", "dbos", "launch", "migrate", "opened", "stop_engine"]
 
@@ -21,7 +22,8 @@ VARIABLE = "TENSORLAKE_FLOWS"
 APPLICATION = "tensorlake"
 QUEUE = "tensorlake-flows"
 POLL_S = 0.2
-SQLITE = "sqlite:///"
+SIDES = ("-wal", "-shm", "-journal")  # SQLite's own files
+OTHERS = 0o077  # the bits of a mode that let others in
 _SCHEMES = (SQLITE, "postgresql://", "postgresql+psycopg://")
 
 _chosen: dict[str, str] = {}
@@ -112,25 +114,34 @@ def migrate(url: str) -> None:
 
 
 def _make_private(url: str) -> None:
-    """Make the file of a database, for its owner alone: it has requests, answers and arguments."""
-    if not url.startswith(SQLITE):
+    """Make the file of a database its owner's alone: it has requests, answers and arguments."""
+    place = file_of(url)
+    if place is None:
         return
-    with suppress(OSError):  # it is there; or it cannot be made, which who opens it reports
-        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
-        os.close(os.open(url.removeprefix(SQLITE).partition("?")[0], flags, 0o600))
+    with suppress(OSError):  # it cannot be made or is another's, which who opens it reports
+        os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    for file in (place, *(f"{place}{one}" for one in SIDES)):
+        with suppress(OSError):  # as above; or it is not there
+            if Path(file).stat().st_mode & OTHERS:  # earlier releases made it so
+                Path(file).chmod(0o600)
 
 
 _launching = threading.Lock()
-_launched: list[str] = []
-"""The database whose flows run in this process; DBOS has one per process."""
+_launched: list[Executor | None] = []
+"""This process as it runs flows; DBOS runs those of one database per process."""
 
 
 def launch(
-    *, application: str = APPLICATION, queue: str = QUEUE, at_once: int | None = None
+    *,
+    has_code: Callable[[str], bool],
+    application: str = APPLICATION,
+    queue: str = QUEUE,
+    at_once: int | None = None,
 ) -> None:
-    """Run flows in this process from now on: new ones, and those that were interrupted.
+    """Run flows in this process from now on: new ones, and those of processes that ended.
 
     Args:
+        has_code: Whether this process has the code of a flow, by its name.
         application: Whose; a process runs those of one.
         queue: The queue of those that are started.
         at_once: How many of the queue run at once; None: all.
@@ -143,10 +154,15 @@ def launch(
             return
         engine, url = dbos().DBOS, connect()
         migrate(url)  # before the engine, which logs a traceback if it cannot
-        engine(
+        executor = None
+        if Executor.is_possible(url):
+            with opened(url):  # before the engine: a flow that it takes has an owner who lives
+                executor = Executor(url, application=application, queue=queue, has_code=has_code)
+        running = engine(
             config={
                 "name": application,
                 "system_database_url": url,
+                "executor_id": None if executor is None else executor.id,
                 # One version for all code: a flow's results count after its file was edited
                 "application_version": "1" if application == APPLICATION else application,
                 "log_level": "ERROR",
@@ -156,19 +172,29 @@ def launch(
         try:
             with opened(url):
                 engine.launch()
+                engine.register_queue(
+                    queue, polling_interval_sec=POLL_S, worker_concurrency=at_once
+                )
         except BaseException:
             engine.destroy(workflow_completion_timeout_sec=0)  # or the next launch would use it
+            if executor is not None:
+                executor.close()
             raise
-        engine.register_queue(queue, polling_interval_sec=POLL_S, worker_concurrency=at_once)
-        _launched.append(url)
+        _launched.append(executor)
+        if executor is not None:
+            executor.start(running)
 
 
 def stop_engine() -> None:
-    """Run no flows in this process any more; the next one continues those under way."""
+    """Run no flows in this process any more; another one continues those under way."""
     with _launching:
         if _launched:
-            _launched.clear()
+            executor = _launched.pop()
+            if executor is not None:
+                executor.stop()
             dbos().DBOS.destroy(workflow_completion_timeout_sec=0)
+            if executor is not None:
+                executor.close()
 
 
 @contextmanager

@@ -88,7 +88,7 @@ class Flow(Generic[P, T]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run the flow and return its result; after a kill, another process continues it."""
-        launch()
+        launch(has_code=_defined.__contains__)
         return self.workflow(*args, **kwargs)
 
 

@@ -5,8 +5,7 @@
     find(id, who)              the state of the job, and its answer
 
 They are flows of another application than those of `flow`, whose code is not here: neither takes
-the other's. A process that starts takes up the jobs that had begun and have no answer, also those
-of a process that still runs: a request is answered twice then, and the first answer counts.
+the other's. Jobs that had begun in a process that ended are taken up by another one (`executors`).
 """
 
 from __future__ import annotations
@@ -89,7 +88,7 @@ class Jobs:
             self._client = module.DBOSClient(system_database_url=url, application_name=APPLICATION)
         _workflow()
         _answering[:] = [lambda id_, request: answer(request, lambda: self._is_cancelled(id_))]
-        launch(application=APPLICATION, queue=QUEUE, at_once=at_once)
+        launch(has_code=NAME.__eq__, application=APPLICATION, queue=QUEUE, at_once=at_once)
 
     @staticmethod
     def url_of(database: str) -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import builtins
 import datetime as dt
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from tensorlake.errors import InvalidInputError, InvalidStateError, NotFoundError, shown
 from tensorlake.quantities import checked_integer
 from tensorlake.workloads.flows.database import QUEUE, clients
 from tensorlake.workloads.flows.definition import WAITS_FOR, Flow
+from tensorlake.workloads.flows.executors import NO_CODE
 from tensorlake.workloads.flows.jobs import NAME as JOB
 
 __all__ = [
@@ -36,6 +38,9 @@ STATES = {
 OWN = "DBOS."
 """Steps of DBOS's own: events and messages."""
 
+ANSWERS = "answers"
+"""The attribute of a run with the decisions that were sent to it, by the question."""
+
 
 @dataclass(frozen=True, slots=True)
 class StepRun:
@@ -59,8 +64,10 @@ class FlowRun:
     Attributes:
         id: Its identity.
         flow: Name of the flow.
-        state: "queued", "running", "waiting" (for an approval), "done", "failed" or "cancelled".
+        state: "queued", "running", "waiting" (for an approval), "waiting for code" (it was taken by
+            a process without its code), "done", "failed" or "cancelled".
         waits_for: The question of the approval that it waits for.
+        answers: The decisions that were sent to it, by their question.
         arguments: Its arguments, as text.
         result: Its result, if it is done.
         error: The first line of its error, if it failed.
@@ -77,6 +84,7 @@ class FlowRun:
     error: str | None
     started: dt.datetime
     steps: tuple[StepRun, ...] = ()
+    answers: Mapping[str, bool] = field(default_factory=dict[str, bool])
 
     def __str__(self) -> str:
         why = f" for {self.waits_for!r}" if self.waits_for else ""
@@ -169,18 +177,32 @@ def approve(id: str, *, decision: bool = True) -> FlowRun:  # noqa: A002 - likew
         decision: False: refuse.
 
     Raises:
-        InvalidStateError: It waits for none.
+        InvalidStateError: It waits for none, or has its answer, which the error names.
         NotFoundError: There is no such run.
     """
     if not isinstance(decision, bool):
         raise InvalidInputError(f"decision={shown(decision)}: give True or False", actual=decision)
     with clients() as client:
         found = _run(client, id)
-        if found.waits_for is None:
-            raise InvalidStateError(f"flow {id!r} waits for no approval: it is {found.state}")
         what = found.waits_for
+        if what is None or what in found.answers:
+            raise InvalidStateError(_answered(found))
         client.send(id, decision, f"approval:{what}", idempotency_key=f"{id}/{what}")
+        answers = {**found.answers, what: decision}
+        client.update_workflow_attributes(id, {ANSWERS: answers}, merge=True)
         return _run(client, id)
+
+
+def _answered(run: FlowRun) -> str:
+    """Return why a run takes no answer, with those that it has."""
+    given = ", ".join(
+        f"{what!r} was {'approved' if decision else 'refused'}"
+        for what, decision in run.answers.items()
+    )
+    if run.waits_for is not None:
+        return f"flow {run.id!r} has its answer, which it has not read yet: {given}"
+    why = f"flow {run.id!r} waits for no approval: it is {run.state}"
+    return f"{why}; {given}" if given else why
 
 
 def _run(client: Any, id_: str) -> FlowRun:
@@ -197,6 +219,9 @@ def _run(client: Any, id_: str) -> FlowRun:
 
 def _described(client: Any, status: Any, steps: tuple[StepRun, ...] = ()) -> FlowRun:
     state = STATES[status.status]
+    noted: Mapping[str, Any] = status.attributes or {}
+    if state in ("queued", "running") and status.executor_id in noted.get(NO_CODE, ()):
+        state = "waiting for code"
     waits = client.get_event(status.workflow_id, WAITS_FOR, 0) if state == "running" else None
     given: Any = status.input or {"args": (), "kwargs": {}}
     arguments = [shown(one) for one in given["args"]]
@@ -211,6 +236,7 @@ def _described(client: Any, status: Any, steps: tuple[StepRun, ...] = ()) -> Flo
         error=_error(status.error),
         started=dt.datetime.fromtimestamp((status.created_at or 0) / 1000, dt.UTC),
         steps=steps,
+        answers=noted.get(ANSWERS, {}),
     )
 
 

@@ -24,7 +24,7 @@ def run(*, until: Callable[[], bool] | None = None) -> None:
     Args:
         until: Asked a few times a second; `run` returns when it is true; None: never.
     """
-    launch()
+    launch(has_code=flows().__contains__)
     ended = threading.Event()
     watching = [
         threading.Thread(target=_watch, args=(one, ended), daemon=True)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -123,8 +124,25 @@ def test_an_approval_waits_for_a_person_whose_first_answer_counts(database, deci
     done = until(waiting.id, "done")
 
     assert done.result == (decision, "AFTER")
-    with pytest.raises(tl.errors.InvalidStateError, match="waits for no approval: it is done"):
+    answer = "approved" if decision else "refused"
+    with pytest.raises(
+        tl.errors.InvalidStateError,
+        match=f"waits for no approval: it is done; 'publish' was {answer}",
+    ):
         flows.approve(waiting.id)
+
+
+def test_a_second_answer_names_the_first_also_while_no_process_runs_the_flow(tmp_path):
+    flows.connect(tmp_path / "flows.sqlite")
+    waiting = flows.start(asks, "publish")
+    flows.run(until=lambda: flows.inspect(waiting.id).state == "waiting")
+
+    flows.approve(waiting.id, decision=False)
+
+    with pytest.raises(tl.errors.InvalidStateError, match="not read yet: 'publish' was refused"):
+        flows.approve(waiting.id)
+    flows.run(until=lambda: flows.inspect(waiting.id).state == "done")
+    assert flows.inspect(waiting.id).result == (False, "AFTER")
 
 
 def test_an_approval_may_end_by_itself(database):
@@ -196,6 +214,106 @@ def test_two_processes_that_watch_start_one_run_for_each_change(tmp_path):
 
     assert [one.wait(timeout=WAIT_S) for one in services] == [0, 0]
     assert len({*out.read_text().split()}) == len(out.read_text().split()) == 2
+
+
+ELSEWHERE = """
+import sys, threading
+from tensorlake import flows
+
+out, has_code = sys.argv[1:]
+flows.list()
+if has_code:
+    @flows.step
+    def work():
+        with open(out, "a") as file:
+            file.write("begun\\n")
+        if sum(1 for _ in open(out)) == 1:
+            threading.Event().wait()
+        return "ended"
+
+    @flows.flow
+    def long():
+        return work()
+
+flows.run()
+"""
+
+
+@contextmanager
+def elsewhere(database, out, *, has_code):
+    """Another process that runs flows; killed at the end."""
+    environment = {**os.environ, "TENSORLAKE_FLOWS": database, "PYTHONPATH": ":".join(sys.path)}
+    command = [sys.executable, "-c", ELSEWHERE, str(out), "yes" if has_code else ""]
+    process = subprocess.Popen(command, env=environment)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(WAIT_S)
+
+
+def file_appears(path):
+    turn = threading.Event()
+    for _ in range(WAIT_S * 20):
+        if path.exists():
+            return
+        turn.wait(0.05)
+    raise AssertionError(path)
+
+
+def test_a_living_process_takes_over_the_flow_of_one_that_was_killed(tmp_path):
+    database, out = flows.connect(tmp_path / "flows.sqlite"), tmp_path / "out"
+    run = flows.start("long")
+    with elsewhere(database, out, has_code=True) as first:
+        file_appears(out)
+        with elsewhere(database, out, has_code=True):
+            until(run.id, "running")
+            os.kill(first.pid, signal.SIGKILL)
+
+            assert until(run.id, "done").result == "ended"
+
+    assert out.read_text().split() == ["begun", "begun"]
+
+
+def test_a_process_that_starts_leaves_the_flows_of_another_alone(tmp_path):
+    database, out = flows.connect(tmp_path / "flows.sqlite"), tmp_path / "out"
+    slow, quick = flows.start("long"), flows.start(notes, "quick")
+    with elsewhere(database, out, has_code=True):
+        file_appears(out)
+
+        flows.run(until=lambda: flows.inspect(quick.id).state == "done")
+
+        assert flows.inspect(slow.id).state == "running"
+        assert out.read_text().split() == ["begun"]
+
+
+def test_a_flow_that_a_process_without_its_code_took_waits_for_one_with_it(tmp_path):
+    database, out = flows.connect(tmp_path / "flows.sqlite"), tmp_path / "out"
+    out.write_text("begun before\n")
+    run = flows.start("long")
+    with elsewhere(database, out, has_code=False):
+        waiting = until(run.id, "waiting for code")
+
+        with elsewhere(database, out, has_code=True):
+            assert until(run.id, "done").result == "ended"
+
+    assert "long() waiting for code" in str(waiting)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes are POSIX's")
+def test_a_database_of_an_earlier_release_becomes_its_owners_alone(tmp_path):
+    place = tmp_path / "flows.sqlite"
+    flows.connect(place)
+    flows.start(notes, "a")
+    place.chmod(0o644)
+    flows.connect(tmp_path / "other.sqlite")
+    flows.list()
+    program = "from tensorlake import flows; flows.list()"
+    environment = {**os.environ, "TENSORLAKE_FLOWS": str(place), "PYTHONPATH": ":".join(sys.path)}
+
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+
+    assert {one.stat().st_mode & 0o777 for one in tmp_path.glob("flows.sqlite*")} == {0o600}
 
 
 def test_a_flow_killed_at_twelve_points_has_one_content_and_no_duplicates(tmp_path):
