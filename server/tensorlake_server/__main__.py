@@ -413,6 +413,10 @@ def _parser() -> argparse.ArgumentParser:
         "--selections", type=Path, metavar="FOLDER", help="keeps selected rows across restarts"
     )
     parser.add_argument("--selections-nbytes", type=int, help="of all selected rows")
+    parser.add_argument(
+        "--exports", type=Path, metavar="FOLDER", help="keeps files that clients export"
+    )
+    parser.add_argument("--exports-nbytes", type=int, help="of all exports")
     parser.add_argument("--config", type=Path, metavar="FILE", help="TOML, by the flags' names")
     parser.add_argument("--print-config", action="store_true", help="and stop; secrets are hidden")
     parser.add_argument("--endpoint-url", help="of the object store")

@@ -30,6 +30,7 @@ from tensorlake_server.bodies.thumbnails import Thumbnails
 from tensorlake_server.http.openapi import add_components, component, operation_id
 from tensorlake_server.http.parameters import CHECKED
 from tensorlake_server.http.problems import PROBLEM_TYPE, Problem, add_problem_answers
+from tensorlake_server.lake.exports import Exports
 from tensorlake_server.lake.group_commits import GroupCommits
 from tensorlake_server.lake.lake import Lake
 from tensorlake_server.lake.places import without_places
@@ -45,7 +46,6 @@ from tensorlake_server.request.stream_limits import Streams
 from tensorlake_server.routes import (
     datasets,
     events,
-    flows,
     objects,
     projection,
     query,
@@ -59,6 +59,7 @@ from tensorlake_server.routes import (
     writing,
 )
 from tensorlake_server.routes.events import Heads
+from tensorlake_server.routes.jobs import exports, flows, jobs
 from tensorlake_server.routes.media import players, samples
 from tensorlake_server.routes.projection import KEPT_NBYTES, Projections
 from tensorlake_server.routes.runs import KEPT_INFOS, RunInfos
@@ -143,6 +144,9 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.readiness = Readiness(app.state.lake)
     app.state.streams = streams
     app.state.jobs = None  # until it is served
+    app.state.exports = None
+    if settings.exports is not None:
+        app.state.exports = Exports(settings.exports, settings.exports_nbytes)
     app.state.queries = Streams(settings.max_queries, most_each=settings.max_queries_each)
     app.state.batch_streams = batch_streams
     app.state.shared_streams = shared_streams
@@ -179,20 +183,20 @@ async def _served(app: FastAPI) -> AsyncGenerator[None]:
             yield
             return
         loop = asyncio.get_running_loop()
-        jobs = await to_thread.run_sync(ServedJobs, app, settings, settings.flows, loop)
-        app.state.jobs = jobs
+        served = await to_thread.run_sync(ServedJobs, app, settings, settings.flows, loop)
+        app.state.jobs = served
         try:
             yield
         finally:
             app.state.jobs = None
-            jobs.stop()
-            await to_thread.run_sync(jobs.close)
+            served.stop()
+            await to_thread.run_sync(served.close)
     finally:
         removal.cancel()
 
 
 async def _remove_old(app: FastAPI) -> None:
-    """Delete copies of views that are gone, and old answers: at the start, every few minutes."""
+    """Delete copies of views that are gone, and old answers and exports, every few minutes."""
     lake: Lake = app.state.lake
     while True:
         try:
@@ -200,9 +204,12 @@ async def _remove_old(app: FastAPI) -> None:
         except TensorlakeError as error:
             log.warning("copies of saved views were not looked through: %s", error)
         await asyncio.sleep(OLD_PERIOD_S)
-        jobs: ServedJobs | None = app.state.jobs
-        if jobs is not None:
-            await to_thread.run_sync(jobs.forget_old, abandon_on_cancel=True)
+        served: ServedJobs | None = app.state.jobs
+        if served is not None:
+            await to_thread.run_sync(served.forget_old, abandon_on_cancel=True)
+        written: Exports | None = app.state.exports
+        if written is not None:
+            await to_thread.run_sync(written.remove_old, abandon_on_cancel=True)
 
 
 @cache
@@ -228,7 +235,7 @@ def prepared_routes() -> tuple[BaseRoute, ...]:
         runs,
         stream,
     )
-    for module in (*asking, writing, refs, events, flows):
+    for module in (*asking, writing, refs, events, exports, jobs, flows):
         router.include_router(
             module.router, dependencies=CHECKED, generate_unique_id_function=operation_id
         )

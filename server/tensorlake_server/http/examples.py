@@ -42,6 +42,7 @@ BODIES: Mapping[str, Any] = {
     "explain_query": {"tql": "WHERE score > 0.5 ORDER BY score DESC LIMIT 10"},
     "complete_query": {"tql": "WHERE sco", "cursor": 9},
     "search_rows": {"column": "vector", "query": [1.0, 0.0], "k": 1},
+    "export_rows": {"format": "parquet", "steps": [{"tql": "WHERE score > 0.5"}]},
     "save_view": {"name": "dogs", "view": "the `view` of a query's result", "message": "for ana"},
     "read_thumbnails": {"tensor": "image", "rows": [0, 1], "size": 128},
     "stream_batches": {"columns": ["score"], "batch_size": 2, "shuffle": True, "seed": 1},

@@ -72,6 +72,8 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "derived_nbytes": int,
     "selections": Path,
     "selections_nbytes": int,
+    "exports": Path,
+    "exports_nbytes": int,
 }
 """An option, and the parser of its text."""
 

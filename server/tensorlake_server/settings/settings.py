@@ -95,6 +95,8 @@ class Settings:
         selections: A folder for rows that clients selected, so that their ids outlive a restart;
             replicas share it. None: a temporary one.
         selections_nbytes: Most bytes of them.
+        exports: A folder for files that clients export; replicas share it. None: none are made.
+        exports_nbytes: Most bytes of them; those of one token have half of it.
         thumbnails_nbytes: How much of the thumbnails drawn last is kept.
     """
 
@@ -152,6 +154,8 @@ class Settings:
     derived_nbytes: int = 8 << 30
     selections: Path | None = None
     selections_nbytes: int = 64 << 20
+    exports: Path | None = None
+    exports_nbytes: int = 64 << 30
     thumbnails_nbytes: int = 128 << 20
 
     def __post_init__(self) -> None:
@@ -180,18 +184,19 @@ class Settings:
             read_tokens(self.auth)
         self._check_issuer()
         self._check_flows()
-        self._check_derived()
+        self._check_outside("derived", self.derived, "copies of saved views")
+        self._check_outside("exports", self.exports, "exports")
 
-    def _check_derived(self) -> None:
-        """Refuse copies of views in the lake, where they would be datasets that clients change."""
-        if self.derived is None:
+    def _check_outside(self, name: str, place: str | Path | None, what: str) -> None:
+        """Refuse files of the server in the lake, where they would be clients' to change."""
+        if place is None:
             return
-        lake, copies = _place_of(self.url), _place_of(self.derived)
-        if lake.startswith(copies) or copies.startswith(lake):
+        lake, files = _place_of(self.url), _place_of(str(place))
+        if lake.startswith(files) or files.startswith(lake):
             raise InvalidInputError(
-                "--derived: copies of saved views must lie outside the lake that is served, and not"
+                f"--{name}: {what} must lie outside the lake that is served, and not"
                 " around it\ngive a folder or bucket of their own, beside the lake",
-                argument="derived",
+                argument=name,
             )
 
     def _check_flows(self) -> None:

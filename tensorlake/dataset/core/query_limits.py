@@ -1,14 +1,19 @@
-"""Limits of a query: time, memory and cancellation."""
+"""Limits of a query: time, memory and cancellation. And a check of what reads rows in pieces."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
-__all__ = ["QueryLimits"]
+__all__ = ["QueryLimits", "checked_pieces", "pieces_checked"]
+
+T = TypeVar("T")
 
 UNKNOWN_MEMORY_NBYTES = 16 << 30  # if the machine does not report its memory
 CGROUP_LIMITS = (
@@ -59,3 +64,25 @@ def half_of_memory() -> int:
         if limit.isdigit():  # "max" where there is none
             known = min(known, int(limit))
     return known // 2
+
+
+_check: ContextVar[Callable[[], None] | None] = ContextVar("check of pieces", default=None)
+
+
+@contextmanager
+def pieces_checked(check: Callable[[], None]) -> Generator[None]:
+    """Call a function before each piece of rows that the body reads; it raises to end that."""
+    token = _check.set(check)
+    try:
+        yield
+    finally:
+        _check.reset(token)
+
+
+def checked_pieces(pieces: Iterable[T]) -> Iterator[T]:
+    """Yield pieces, each after the check that the caller is in; see `pieces_checked`."""
+    check = _check.get()
+    for piece in pieces:
+        if check is not None:
+            check()
+        yield piece

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from tensorlake.dataset.core.computed import Computed, take_all
 from tensorlake.dataset.core.connect import reconnect
 from tensorlake.dataset.core.indexing import row_position, unknown_column
+from tensorlake.dataset.core.query_limits import checked_pieces
 from tensorlake.dataset.core.row_identity import row_id_texts, source_texts
 from tensorlake.dataset.core.session import Place, Session
 from tensorlake.dataset.core.steps import ColumnsStep, QueryStep, Steps
@@ -338,9 +339,11 @@ class RowSet:
         """Cut the rows into pieces of about `nbytes` of the stored ones of some columns."""
         if not self.has_rows:
             starts = range(0, len(self), rows_max)
-            return iter([(start, min(start + rows_max, len(self))) for start in starts])
+            return checked_pieces((start, min(start + rows_max, len(self))) for start in starts)
         stored = [name for name in columns if name in self.selection.columns]
-        return row_spans(self.reader(), self.selection, stored, rows_max=rows_max, nbytes=nbytes)
+        return checked_pieces(
+            row_spans(self.reader(), self.selection, stored, rows_max=rows_max, nbytes=nbytes)
+        )
 
     def stored_column(self, name: str, positions: Int64Array) -> StoredColumn:
         """Read a stored column of some rows, in a form that can be staged elsewhere."""

@@ -6,12 +6,13 @@ and STEPS ask for runs recorded beside the dataset, whose replay is confined lik
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorlake.dataset.core.query_limits import QueryLimits
+from tensorlake.dataset.core.query_limits import QueryLimits, pieces_checked
 from tensorlake.dataset.core.rowset import HasRows, rowset_of, session_of
 from tensorlake.dataset.handles.dataset import View
 from tensorlake.errors import CorruptionError, InvalidInputError
@@ -29,6 +30,7 @@ __all__ = [
     "complete_inside",
     "copy_inside",
     "explain_inside",
+    "export_inside",
     "found_inside",
     "insert_inside",
     "note_condition",
@@ -135,6 +137,24 @@ def saved_inside(dataset: Dataset, name: str, limits: QueryLimits) -> View:
     from tensorlake.dataset.query.saved_views import open_saved
 
     return View(open_saved(session_of(dataset), name, limits, reaches_out=False))
+
+
+def export_inside(
+    rows: HasRows,
+    kind: str,
+    dst: Path,
+    *,
+    columns: Sequence[str] | None,
+    check: Callable[[], None],
+) -> None:
+    """Export rows, as ``view.export``, with a check before each piece, which may raise.
+
+    Raises:
+        InvalidInputError: The format cannot hold these rows.
+        UnsupportedFeatureError: Likewise, of a type.
+    """
+    with pieces_checked(check):
+        View(rowset_of(rows)).export(kind, dst, columns=columns)
 
 
 def copy_inside(

@@ -30,6 +30,7 @@ pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore")]  # of th
 
 ASYNC = {"Prefer": "respond-async"}
 ROWS = 200_000
+LONG = "SELECT COUNT(*) FROM this AS a JOIN this AS b ON a.x < b.x WHERE b.x < 500"
 ENDLESS = "SELECT COUNT(*) FROM this AS a JOIN this AS b ON a.x < b.x"
 SCOPES = {
     "ana": ["read"],
@@ -225,6 +226,83 @@ def test_replicas_over_postgresql_find_and_cancel_jobs_of_each_other(
         answers_within(here, "WHERE x < 3")
 
     assert found == [1, 2, 3, 4, 5, 6]
+
+
+def process_of(database: str, location: str) -> int | None:
+    """The process that took a job last."""
+    import dbos
+
+    client = dbos.DBOSClient(system_database_url=database, application_name="tensorlake-jobs")
+    try:
+        (job,) = client.list_workflows(workflow_ids=[location.rpartition("/")[2]])
+    finally:
+        client.destroy()
+    executor = job.executor_id if job.status != "ENQUEUED" else None
+    return None if executor is None else int(executor.split("-")[-2])
+
+
+def is_taken_by(database: str, location: str, server: subprocess.Popen[str]) -> None:
+    """Wait until a server has taken a job."""
+    ends = time.monotonic() + WAIT_S
+    while process_of(database, location) != server.pid:
+        assert time.monotonic() < ends, "the job is not taken"
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_a_living_replica_takes_over_the_jobs_of_one_that_ended(
+    lake: Lake, database: str, how: signal.Signals
+) -> None:
+    lake.database = database
+    with ExitStack() as stack:
+        first, ending = stack.enter_context(lake.serving())
+        with lake.client(ending) as here:
+            endless, long = (ask(here, one, **ASYNC).headers["Location"] for one in (ENDLESS, LONG))
+            is_taken_by(database, endless, first)
+            is_taken_by(database, long, first)
+        second, living = stack.enter_context(lake.serving())
+        there = stack.enter_context(lake.client(living))
+        answers_within(there, "WHERE x < 3")
+        assert process_of(database, endless) == first.pid  # it lives, and keeps its jobs
+
+        stop(first, how)
+
+        is_taken_by(database, endless, second)
+        answer = answer_of(there, long)
+        assert (answer.status_code, answer.json()["rows"]) == (200, 1)
+        assert there.delete(endless).status_code == 204
+        answers_within(there, "WHERE x < 3")
+
+
+def test_an_export_is_a_job_that_a_living_replica_takes_over_and_a_client_cancels(
+    lake: Lake, database: str
+) -> None:
+    lake.database, exports = database, lake.root / "exports"
+    path, slow = "/v1/datasets/pets/exports", {"format": "csv", "steps": [{"tql": ENDLESS}]}
+    with ExitStack() as stack:
+        first, ending = stack.enter_context(lake.serving("--exports", str(exports)))
+        _, living = stack.enter_context(lake.serving("--exports", str(exports)))
+        here, there = (stack.enter_context(lake.client(one)) for one in (ending, living))
+        made = answer_of(
+            there, here.post(path, json={"format": "csv"}, headers=ASYNC).headers["Location"]
+        )
+        endless = here.post(path, json=slow, headers=ASYNC).headers["Location"]
+        wrong = here.post(path, json={"format": "coco"}, headers=ASYNC).headers["Location"]
+        jobs = [
+            here.post(path, json={"format": "jsonl"}, headers=ASYNC).headers["Location"]
+            for _ in range(3)
+        ]
+        stop(first, signal.SIGKILL)
+
+        files = [answer_of(there, one).json() for one in jobs]
+        lines = [there.get(one["url"]).text.count("\n") for one in files]
+        refused = answer_of(there, wrong)
+        assert there.delete(endless).status_code == 204
+        answers_within(there, "WHERE x < 3")
+
+    assert (made.status_code, made.json()["rows"]) == (201, ROWS)
+    assert lines == [ROWS] * 3
+    assert len({one["id"] for one in files}) == 3
+    assert refused.status_code in (400, 501)
 
 
 def test_workers_need_postgresql(lake: Lake) -> None:

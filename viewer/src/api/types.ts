@@ -864,6 +864,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/datasets/{name}/exports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Export Rows
+         * @description Write rows to a file of another format, which the client downloads.
+         */
+        post: operations["export_rows"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/exports/{export}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Download Export
+         * @description Download an export, or a range of it.
+         */
+        get: operations["download_export"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete Export
+         * @description Delete an export before it expires.
+         */
+        delete: operations["delete_export"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/jobs/{job}": {
         parameters: {
             query?: never;
@@ -1388,10 +1432,55 @@ export interface components {
             plan: string;
         };
         /**
+         * ExportInfo
+         * @description A file that was written; ``url`` is where to download it until it ``expires``.
+         */
+        ExportInfo: {
+            /** Id */
+            id: string;
+            /** Url */
+            url: string;
+            /** File */
+            file: string;
+            /** Format */
+            format: string;
+            /** Version */
+            version: string;
+            /** Rows */
+            rows: number;
+            /** Nbytes */
+            nbytes: number;
+            /** Expires */
+            expires: string;
+        };
+        /**
+         * ExportRequest
+         * @description Rows, and the format of the file: a format of many files is one ZIP file.
+         */
+        ExportRequest: {
+            /** Version */
+            version?: string | null;
+            /** Digest */
+            digest?: string | null;
+            /** Steps */
+            steps?: components["schemas"]["Step"][];
+            /** Saved */
+            saved?: string | null;
+            /** View */
+            view?: string | null;
+            /**
+             * Format
+             * @enum {string}
+             */
+            format: "parquet" | "csv" | "jsonl" | "hdf5" | "coco" | "litdata" | "mds" | "tfrecord" | "webdataset" | "zarr";
+            /** Columns */
+            columns?: string[] | null;
+        };
+        /**
          * FlowInfo
          * @description A run of a flow; ``waits_for`` is the question of its approval, ``steps`` those that ended.
          *
-         *     Its state is queued, running, waiting, done, failed or cancelled.
+         *     Its state is queued, running, waiting, waiting for code, done, failed or cancelled.
          */
         FlowInfo: {
             /** Id */
@@ -5433,6 +5522,149 @@ export interface operations {
                 content: {
                     "text/event-stream": string;
                 };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    export_rows: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows
+                 * @example pets
+                 */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "format": "parquet",
+                 *       "steps": [
+                 *         {
+                 *           "tql": "WHERE score > 0.5"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["ExportRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExportInfo"];
+                };
+            };
+            /** @description a job, with `Prefer: respond-async` */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    download_export: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                export: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    delete_export: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                export: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description what went wrong, as RFC 9457 problem JSON */
             "4XX": {

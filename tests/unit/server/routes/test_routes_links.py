@@ -41,6 +41,7 @@ def settings(lake: Path, *, follow: bool) -> Settings:
         signing_key=b"k" * 16,
         static=lake / "none",
         write=True,
+        exports=lake.parent / "exports",
         follow_links=follow,
     )
 
@@ -61,6 +62,10 @@ def test_links_are_not_followed(lake: Path, connect: AppClient) -> None:
     frames = client.post(f"{base}/thumbnails", json={"tensor": "image", "rows": [0], "size": 32})
     assert b"PNG" not in frames.content
     assert b"not followed" in frames.content
+    for form in ("parquet", "webdataset", "mds"):
+        exported = client.post(f"{base}/exports", json={"format": form})
+        assert exported.status_code == 403
+        assert "follow" in exported.json()["detail"]
 
 
 @pytest.mark.parametrize("url", ["file://{0}/secret.png", "{0}/secret.png", "../../secret.png"])

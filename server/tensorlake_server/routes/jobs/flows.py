@@ -1,6 +1,5 @@
-"""Later work: ``/v1/jobs/{id}``, and ``/v1/flows``, the runs of flows in the same database.
+"""``/v1/flows``: the runs of flows in the database of jobs.
 
-A job is the answer of a request that was sent with ``Prefer: respond-async``, for its client alone.
 Flows are of the lake and not of one dataset: ``read`` of all datasets shows them, ``write`` of all
 changes them, on a server that runs with ``--write``. They are started by programs, never from here.
 """
@@ -9,21 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, cast
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request
 
 from tensorlake_server.auth.scopes import EVERY, Action
 from tensorlake_server.http.problems import Problem
 from tensorlake_server.messages.flows import ApprovalRequest, FlowInfo, FlowList, FlowStep
-from tensorlake_server.messages.messages import JobInfo
-from tensorlake_server.request.context import (
-    caller_of,
-    lake_of,
-    note_change,
-    note_intent,
-    settings_of,
-)
-from tensorlake_server.request.deadline import jobs_of
-from tensorlake_server.request.jobs import dataset_asked, read_answer
+from tensorlake_server.request.context import note_change, note_intent, settings_of
 
 if TYPE_CHECKING:
     from tensorlake.workloads import flows
@@ -31,40 +21,13 @@ if TYPE_CHECKING:
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1")
+router = APIRouter(prefix="/v1", tags=["flows"])
 
-JobId = Annotated[str, Path(max_length=64)]
 FlowId = Annotated[str, Path(max_length=256)]
-RETRY_AFTER = {"Retry-After": "1", "Cache-Control": "no-store"}
 SHOWN = 200  # characters of a result
 
 
-@router.get(
-    "/jobs/{job}", tags=["jobs"], response_class=Response, responses={202: {"model": JobInfo}}
-)
-def read_job(request: Request, job: JobId) -> Response:
-    """Return the answer of the request, or 202 while it is worked on."""
-    found = jobs_of(request).find(job, caller_of(request))
-    if found.answer is not None:
-        assert found.request is not None, "it is read with the answer"
-        dataset = dataset_asked(found.request)
-        if dataset is not None:  # its rows are hidden with it, or with the view
-            lake_of(request).check_there(dataset)
-        status, headers, body = read_answer(found.answer)
-        return Response(body, status, headers)
-    info = JobInfo(id=found.id, status="running", started=found.started.isoformat())
-    return Response(info.model_dump_json(), 202, RETRY_AFTER, "application/json")
-
-
-@router.delete("/jobs/{job}", tags=["jobs"], status_code=204)
-def cancel_job(request: Request, job: JobId) -> Response:
-    """Cancel a request that is worked on, or delete its answer."""
-    jobs = jobs_of(request)
-    jobs.forget(jobs.find(job, caller_of(request)))
-    return Response(status_code=204)
-
-
-@router.get("/flows", tags=["flows"], response_model=FlowList)
+@router.get("/flows", response_model=FlowList)
 def list_flows(
     request: Request,
     flow: Annotated[str | None, Query(max_length=256, description="its name")] = None,
@@ -77,7 +40,7 @@ def list_flows(
     return FlowList(flows=[_info(one) for one in flows.list_runs(flow=flow, limit=limit)])
 
 
-@router.get("/flows/{flow}", tags=["flows"], response_model=FlowInfo)
+@router.get("/flows/{flow}", response_model=FlowInfo)
 def inspect_flow(request: Request, flow: FlowId) -> FlowInfo:
     """Return a run with its steps."""
     _check(request, Action.READ)
@@ -86,7 +49,7 @@ def inspect_flow(request: Request, flow: FlowId) -> FlowInfo:
     return _info(flows.inspect(flow))
 
 
-@router.post("/flows/{flow}/retry", tags=["flows"], response_model=FlowInfo)
+@router.post("/flows/{flow}/retry", response_model=FlowInfo)
 def retry_flow(request: Request, flow: FlowId) -> FlowInfo:
     """Continue a run that failed or was cancelled, at the step that has no result."""
     _check(request, Action.WRITE)
@@ -95,7 +58,7 @@ def retry_flow(request: Request, flow: FlowId) -> FlowInfo:
     return _info(flows.retry(flow))
 
 
-@router.post("/flows/{flow}/cancel", tags=["flows"], response_model=FlowInfo)
+@router.post("/flows/{flow}/cancel", response_model=FlowInfo)
 def cancel_flow(request: Request, flow: FlowId) -> FlowInfo:
     """Cancel a run: it ends before its next step."""
     _check(request, Action.WRITE)
@@ -104,7 +67,7 @@ def cancel_flow(request: Request, flow: FlowId) -> FlowInfo:
     return _info(flows.cancel(flow))
 
 
-@router.post("/flows/{flow}/approve", tags=["flows"], response_model=FlowInfo)
+@router.post("/flows/{flow}/approve", response_model=FlowInfo)
 def approve_flow(request: Request, flow: FlowId, asked: ApprovalRequest) -> FlowInfo:
     """Answer the approval that a run waits for; the first answer counts."""
     _check(request, Action.WRITE)
