@@ -28,6 +28,8 @@ __all__ = [
     "FolderList",
     "Histogram",
     "JobInfo",
+    "JobList",
+    "JobSummary",
     "ObjectInfo",
     "ObjectList",
     "ProblemInfo",
@@ -84,6 +86,24 @@ class JobInfo(Message):
     id: str
     status: Literal["running"]
     started: str
+
+
+class JobSummary(Message):
+    """A request that was sent to be answered later; ``done`` has an answer, of any status.
+
+    Its status is queued, running, done or failed.
+    """
+
+    id: str
+    request: str
+    status: str
+    started: str
+
+
+class JobList(Message):
+    """The jobs of a client, the newest first."""
+
+    jobs: list[JobSummary]
 
 
 class ProblemInfo(Message):

@@ -2,6 +2,7 @@
 
     POST …/query, Prefer: respond-async  ──►  202, Location: /v1/jobs/{id}
     GET  /v1/jobs/{id}                   ──►  202 while it runs, then the answer of the request
+    GET  /v1/jobs                        ──►  those of the client
     DELETE /v1/jobs/{id}                 ──►  it is cancelled, and forgotten
 
 A job is the request itself, written to the database of flows (``--flows``) with its principal, and
@@ -41,6 +42,7 @@ JOB = "tensorlake.job"
 
 KEPT_S = 3600.0
 LOOK_S = 0.5
+WHAT_CHARACTERS = 2000  # of a path, in a list
 ANSWER_NBYTES_MAX = 64 << 20
 KEPT_HEADERS = frozenset({b"accept", b"content-type", b"host"})
 DROPPED_HEADERS = frozenset({b"x-request-id", b"content-length", b"date", b"server"})
@@ -139,7 +141,12 @@ class ServedJobs:
             author=principal.author,
             scopes=tuple(map(str, principal.scopes)),
         )
-        return self._jobs.enqueue(principal.name, msgspec.json.encode(asked))
+        what = f"{asked.method} {asked.path}"[:WHAT_CHARACTERS]
+        return self._jobs.enqueue(principal.name, msgspec.json.encode(asked), what=what)
+
+    def list(self, who: str, limit: int) -> list[flows.Job]:
+        """Return the jobs of a caller, the newest first. Blocks."""
+        return self._jobs.list(who, limit)
 
     def find(self, job_id: str, who: str) -> flows.Job:
         """Return a job of a caller. Blocks.
@@ -155,7 +162,7 @@ class ServedJobs:
                 f"there is no job {shown(job_id)} of this token, or its answer is no longer kept"
                 "\nsend the request again",
             )
-        if job.has_failed:
+        if job.state == "failed":
             raise Problem(500, "job-failed", f"the job {job_id!r} failed\nsend the request again")
         return job
 

@@ -3,6 +3,7 @@
     enqueue(who, request)      a row in the database, which is durable on return
     answer(request, …)         called by a process that serves; its bytes are another row
     find(id, who)              the state of the job, and its answer
+    list(who)                  the jobs of a client
 
 They are flows of another application than those of `flow`, whose code is not here: neither takes
 the other's. Jobs that had begun in a process that ended are taken up by another one (`executors`).
@@ -10,9 +11,10 @@ the other's. Jobs that had begun in a process that ended are taken up by another
 
 from __future__ import annotations
 
+import builtins
 import datetime as dt
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -31,6 +33,18 @@ APPLICATION = "tensorlake-jobs"
 QUEUE = "tensorlake-jobs"
 NAME = "tensorlake.job"
 ENDED = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
+STATES = {
+    "ENQUEUED": "queued",
+    "DELAYED": "queued",
+    "PENDING": "running",
+    "SUCCESS": "done",
+    "ERROR": "failed",
+    "MAX_RECOVERY_ATTEMPTS_EXCEEDED": "failed",
+}
+"""The states that a client sees: a job that was cancelled is gone."""
+
+WHAT = "what"
+"""The attribute with the description of a job."""
 
 
 class Interrupted(BaseException):
@@ -46,17 +60,19 @@ class Job:
 
     Attributes:
         id: Its name, which is not to be guessed.
+        what: A short description.
+        state: "queued", "running", "done" (it has an answer) or "failed" (it will never have one).
         started: When it was sent.
         request: What was asked; None while it has no answer.
-        answer: Its answer; None while it has none.
-        has_failed: Whether it will never have one.
+        answer: Its answer; None while it has none, and in a list.
     """
 
     id: str
+    what: str
+    state: str
     started: dt.datetime
-    request: bytes | None
-    answer: bytes | None
-    has_failed: bool
+    request: bytes | None = None
+    answer: bytes | None = None
 
 
 class Jobs:
@@ -118,9 +134,14 @@ class Jobs:
         stop_engine()
         self._client.destroy()
 
-    def enqueue(self, who: str, request: bytes) -> str:
-        """Add a job, and return its id."""
-        options = {"queue_name": QUEUE, "workflow_name": NAME, "authenticated_user": who}
+    def enqueue(self, who: str, request: bytes, *, what: str) -> str:
+        """Add a job, and return its id; `what` describes it in a list."""
+        options = {
+            "queue_name": QUEUE,
+            "workflow_name": NAME,
+            "authenticated_user": who,
+            "attributes": {WHAT: what},
+        }
         self.forget_old()
         return str(self._client.enqueue(options, request).get_workflow_id())
 
@@ -136,15 +157,25 @@ class Jobs:
         if not found or found[0].status == "CANCELLED":
             return None
         status = found[0]
-        started = dt.datetime.fromtimestamp((status.created_at or 0) / 1000, dt.UTC)
-        has_failed = status.status in ENDED and status.status != "SUCCESS"
-        request = None
-        if status.output is not None:  # only now: clients ask often, and requests may be long
-            found = self._client.list_workflows(workflow_ids=[id_], user=who)
-            if not found or found[0].input is None:
-                return None
-            request = found[0].input["args"][0]
-        return Job(id_, started, request, status.output, has_failed)
+        if status.output is None:
+            return _described(status)
+        # Only now: clients ask often, and requests may be long
+        found = self._client.list_workflows(workflow_ids=[id_], user=who)
+        if not found or found[0].input is None:
+            return None
+        return replace(_described(status), request=found[0].input["args"][0], answer=status.output)
+
+    def list(self, who: str, limit: int) -> builtins.list[Job]:
+        """Return the jobs of a caller, the newest first, without requests and answers."""
+        found = self._client.list_workflows(
+            user=who,
+            status=list(STATES),
+            limit=limit,
+            sort_desc=True,
+            load_input=False,
+            load_output=False,
+        )
+        return [_described(one) for one in found]
 
     def forget(self, id_: str) -> None:
         """Cancel a job, wherever it runs, and delete its answer."""
@@ -167,6 +198,15 @@ class Jobs:
     def _status(self, id_: str) -> str | None:
         found = self._client.list_workflows(workflow_ids=[id_], load_input=False, load_output=False)
         return found[0].status if found else None
+
+
+def _described(status: Any) -> Job:
+    return Job(
+        id=status.workflow_id,
+        what=(status.attributes or {}).get(WHAT, ""),
+        state=STATES[status.status],
+        started=dt.datetime.fromtimestamp((status.created_at or 0) / 1000, dt.UTC),
+    )
 
 
 _answering: list[Callable[[str, bytes], bytes]] = []

@@ -106,11 +106,17 @@ def test_a_job_has_the_answer_of_its_request_and_is_of_its_token(lake: Lake) -> 
         assert {**found.json(), "cost": None} == {**now, "cost": None}
         assert (wrong.status_code, wrong.json()["code"]) == (400, "query-name")
         assert wrong.headers["Content-Type"] == "application/problem+json"
+        listed = ana.get("/v1/jobs").json()["jobs"]
+        assert [one["status"] for one in listed] == ["done", "done"]
+        assert listed[1]["id"] == location.rpartition("/")[2]
+        assert listed[1]["request"] == "POST /v1/datasets/pets/query"
         with lake.client(address, "ben") as ben:
+            assert ben.get("/v1/jobs").json() == {"jobs": []}
             assert ben.get(location).status_code == ben.delete(location).status_code == 404
             assert repr(location.rpartition("/")[2]) in ben.get(location).json()["detail"]
         assert ana.delete(location).status_code == 204
         assert ana.get(location).status_code == 404
+        assert len(ana.get("/v1/jobs").json()["jobs"]) == 1
 
 
 def test_a_job_is_hidden_with_what_it_read(lake: Lake) -> None:
@@ -164,6 +170,7 @@ def test_a_job_that_is_cancelled_ends_and_each_token_has_so_many(lake: Lake) -> 
         running = [ask(ana, ENDLESS, **ASYNC) for _ in range(3)]
         assert [one.status_code for one in running] == [202, 202, 429]
         assert ana.get(running[0].headers["Location"]).status_code == 202
+        assert len(ana.get("/v1/jobs?limit=1").json()["jobs"]) == 1
         for one in running[:2]:
             assert ana.delete(one.headers["Location"]).status_code == 204
         answers_within(ben, "WHERE x < 3")  # the two places are free again

@@ -908,6 +908,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/jobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Jobs
+         * @description List the jobs of this token, the newest first.
+         */
+        get: operations["list_jobs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/jobs/{job}": {
         parameters: {
             query?: never;
@@ -1610,6 +1630,30 @@ export interface components {
              * @constant
              */
             status: "running";
+            /** Started */
+            started: string;
+        };
+        /**
+         * JobList
+         * @description The jobs of a client, the newest first.
+         */
+        JobList: {
+            /** Jobs */
+            jobs: components["schemas"]["JobSummary"][];
+        };
+        /**
+         * JobSummary
+         * @description A request that was sent to be answered later; ``done`` has an answer, of any status.
+         *
+         *     Its status is queued, running, done or failed.
+         */
+        JobSummary: {
+            /** Id */
+            id: string;
+            /** Request */
+            request: string;
+            /** Status */
+            status: string;
             /** Started */
             started: string;
         };
@@ -5665,6 +5709,47 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    list_jobs: {
+        parameters: {
+            query?: {
+                /** @example 10 */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobList"];
+                };
             };
             /** @description what went wrong, as RFC 9457 problem JSON */
             "4XX": {
