@@ -17,7 +17,7 @@ const LAYERS = [
   ["main.ts"],
   ["app/"],
   ["panels/schema/"],
-  ["panels/check/", "panels/editor/", "panels/edits/", "panels/grid/", "panels/map/", "panels/runs/", "panels/sample/", "panels/statistics/", "panels/versions/"],
+  ["panels/check/", "panels/editor/", "panels/edits/", "panels/flows/", "panels/grid/", "panels/map/", "panels/runs/", "panels/sample/", "panels/statistics/", "panels/versions/"],
   ["controls/", "state/"],
   ["fetch/"],
   ["overlays/"],

@@ -25,6 +25,19 @@ WAIT_S = 120
 @contextmanager
 def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A server, and its address; killed at the end if it still runs."""
+    with _started(*arguments) as (server, link):
+        yield server, link.partition("#")[0].rstrip("/")
+
+
+@contextmanager
+def serving_link(*arguments: str) -> Iterator[str]:
+    """The link with its token that a server prints; the server is killed at the end."""
+    with _started(*arguments) as (_, link):
+        yield link
+
+
+@contextmanager
+def _started(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     paths = os.pathsep.join(map(str, (ROOT, ROOT / "query", ROOT / "server")))
     server = subprocess.Popen(
         [sys.executable, "-m", "tensorlake_server", *arguments, "--port", "0"],
@@ -34,7 +47,7 @@ def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     )
     try:
         assert server.stdout is not None
-        found = re.search(r"http://[^/#\s]+", server.stdout.readline())
+        found = re.search(r"http://\S+", server.stdout.readline())
         assert found is not None, "the server did not start"
         yield server, found[0]
     finally:

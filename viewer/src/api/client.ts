@@ -41,6 +41,8 @@ export type RunDetails = Schemas["RunDetails"];
 export type RunInfo = Schemas["RunInfo"];
 export type RunStep = Schemas["RunStep"];
 export type SeenSteps = Schemas["SeenSteps"];
+export type FlowInfo = Schemas["FlowInfo"];
+export type JobSummary = Schemas["JobSummary"];
 
 /** RFC 9457, with tensorlake's stable `code` and, for queries, the position in the text. */
 export type Problem = Omit<Schemas["ProblemInfo"], "type">;
@@ -252,6 +254,36 @@ export class Api {
   /** The steps whose batches had a row of a version, and the values logged of it. */
   seenSteps(name: string, run: string, row: number, version: string, signal: AbortSignal): Promise<SeenSteps> {
     return this.#json(`${path(name)}/runs/${encodeName(run)}/rows/${row}`, { version }, { signal });
+  }
+
+  /** Runs of flows, the newest first, without their steps. */
+  async flows(signal?: AbortSignal): Promise<FlowInfo[]> {
+    return (await this.#json<Schemas["FlowList"]>("flows", {}, { signal })).flows;
+  }
+
+  /** A run of a flow, with its steps. */
+  flow(id: string, signal?: AbortSignal): Promise<FlowInfo> {
+    return this.#json(`flows/${encodeURIComponent(id)}`, {}, { signal });
+  }
+
+  /** Continues a run that failed or was cancelled, or ends one. */
+  async changeFlow(id: string, change: "retry" | "cancel"): Promise<void> {
+    await this.#request(`flows/${encodeURIComponent(id)}/${change}`, { method: "POST" });
+  }
+
+  /** Answers the approval that a run waits for. */
+  async approveFlow(id: string, decision: boolean): Promise<void> {
+    await this.#request(`flows/${encodeURIComponent(id)}/approve`, posted<"ApprovalRequest">({ decision }));
+  }
+
+  /** The requests of this client that are answered later, the newest first. */
+  async jobs(signal?: AbortSignal): Promise<JobSummary[]> {
+    return (await this.#json<Schemas["JobList"]>("jobs", {}, { signal })).jobs;
+  }
+
+  /** Cancels a job, or deletes its answer. */
+  async cancelJob(id: string): Promise<void> {
+    await this.#request(`jobs/${encodeURIComponent(id)}`, { method: "DELETE" });
   }
 
   savedViews(name: string): Promise<SavedViews> {

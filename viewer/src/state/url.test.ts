@@ -4,6 +4,7 @@ import { placeAt, findRoot, readPlace, takeToken, writePlace, type Place } from 
 const root = new URL("http://127.0.0.1:8300/");
 const place: Place = {
   dataset: "vision/my~pets",
+  flow: null,
   at: "main@12",
   tql: "WHERE label = 'cat' AND x > 1",
   saved: null, selected: null,
@@ -35,7 +36,7 @@ const place: Place = {
   only: "changed",
 };
 
-const defaults: Place = { dataset: null, at: null, tql: "", saved: null, selected: null, runs: [], metrics: [], step: null, rank: null, span: null, row: null, first: null, hidden: [], counted: null, pair: null, off: [], opacity: 0.45, zoom: 1, windows: {}, image: null, frame: null, layout: null, vector: null, color: null, look: false, side: false, label: null, edit: false, compare: null, diff: null, change: 0, only: null };
+const defaults: Place = { dataset: null, flow: null, at: null, tql: "", saved: null, selected: null, runs: [], metrics: [], step: null, rank: null, span: null, row: null, first: null, hidden: [], counted: null, pair: null, off: [], opacity: 0.45, zoom: 1, windows: {}, image: null, frame: null, layout: null, vector: null, color: null, look: false, side: false, label: null, edit: false, compare: null, diff: null, change: 0, only: null };
 
 test("every view is a link: what is written is read back", () => {
   expect(readPlace(writePlace(place, root), root)).toEqual(place);
@@ -99,4 +100,13 @@ test("a link to a step shows its batch, and keeps how the rows are shown", () =>
   expect(readPlace(writePlace({ ...step, step: null, rank: 2 }, root), root).rank).toBeNull(); // of a step only
   expect(readPlace(new URL("http://127.0.0.1:8300/pets?mode=step&step=3"), root)).toEqual({ ...defaults, dataset: "pets" }); // of no run
   expect(readPlace(new URL("http://127.0.0.1:8300/pets?mode=step&run=a&step=-1"), root).step).toBeNull();
+});
+
+test("flows and jobs have an address in the place of a dataset, and so has each run", () => {
+  for (const [flow, text] of [["", "?mode=flows"], ["4314b997-3443", "?flow=4314b997-3443&mode=flows"]] as const) {
+    const url = writePlace({ ...defaults, flow }, root);
+    expect(url.search).toBe(text);
+    expect(readPlace(url, root)).toEqual({ ...defaults, flow });
+  }
+  expect(readPlace(new URL("pets?mode=flows&flow=x", root), root).flow).toBe(null);
 });

@@ -12,9 +12,12 @@ export type Layout = "grid" | "table" | "map" | "mistakes" | "duplicates" | "run
 const MODES: Readonly<Record<string, Layout>> = { rows: "grid", table: "table", map: "map", mistakes: "mistakes", duplicates: "duplicates", runs: "runs", grid: "grid" }; // "grid" in older links
 const EDIT = "edit";
 const STEP = "step";
+const FLOWS = "flows";
 
 export interface Place {
   dataset: string | null;
+  /** In the place of a dataset: the run of a flow, or "" for the list of flows and jobs; null for neither. */
+  flow: string | null;
   /** A version, tag or branch; null is the head of main. */
   at: string | null;
   tql: string;
@@ -97,6 +100,7 @@ export function readPlace(url: URL, root: URL): Place {
   const opacity = Number(url.searchParams.get("opacity") ?? OPACITY_DEFAULT);
   return {
     dataset: inside === "" ? null : decodeName(decodeURIComponent(inside)),
+    flow: inside === "" && mode === FLOWS ? (url.searchParams.get("flow") ?? "") : null,
     at: url.searchParams.get("at"),
     tql: url.searchParams.get("q") ?? "",
     saved,
@@ -176,7 +180,8 @@ export function writePlace(place: Place, root: URL): URL {
   set("row", place.row === null ? "" : String(place.row));
   set("top", place.first === null ? "" : String(place.first));
   const layout = place.layout === "grid" ? "rows" : (place.layout ?? "");
-  set("mode", place.edit ? EDIT : place.step !== null ? STEP : layout);
+  set("flow", place.flow ?? "");
+  set("mode", place.flow !== null ? FLOWS : place.edit ? EDIT : place.step !== null ? STEP : layout);
   if (place.edit || place.step !== null) set("layout", layout);
   set("vector", place.vector ?? "");
   if (place.color !== null) url.searchParams.set("color", place.color); // "" is a choice

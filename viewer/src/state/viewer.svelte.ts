@@ -188,21 +188,17 @@ export class Viewer {
         await this.api.session(token).finally(() => history.replaceState(null, "", clean));
       }
       if (this.place.dataset === null) {
-        await this.#list();
-        const only = this.datasets.length === 1 ? (this.datasets[0] ?? null) : null;
+        this.datasets = await this.api.datasets();
+        const only = this.datasets.length === 1 && this.place.flow === null ? (this.datasets[0] ?? null) : null;
         this.#put({ ...this.place, dataset: only }, "replace");
         return this.#load();
       }
       void this.#beside(async () => {
         await this.firstPaint; // the list of datasets can wait for the first rows
-        await this.#list();
+        this.datasets = await this.api.datasets();
       });
       await this.#load();
     });
-  }
-
-  async #list(): Promise<void> {
-    this.datasets = await this.api.datasets();
   }
 
   /** Reports that the first rows are visible, or that there are none. */
@@ -213,9 +209,11 @@ export class Viewer {
 
   /** Opens a dataset; null lists all of them. */
   openDataset(dataset: string | null): Promise<void> {
-    return this.#go({ ...this.place, ...ALL_ROWS, dataset, at: null, hidden: [], counted: null, pair: null, off: [], windows: {}, label: null, edit: false, image: null, vector: null, color: null, runs: [], metrics: [], span: null, ...WITHOUT_DIFF }, "push");
+    return this.#go({ ...this.place, ...ALL_ROWS, dataset, flow: null, at: null, hidden: [], counted: null, pair: null, off: [], windows: {}, label: null, edit: false, image: null, vector: null, color: null, runs: [], metrics: [], span: null, ...WITHOUT_DIFF }, "push");
   }
 
+  /** In the place of datasets, shows a run of a flow, or with "" all of them, and jobs; null lists datasets. */
+  readonly openFlows = (flow: string | null): Promise<void> => this.#go({ ...this.place, flow }, "push");
   openVersion(at: string | null): Promise<void> {
     return this.#go({ ...this.place, ...ALL_ROWS, tql: this.place.tql, step: this.place.step, at }, "push");
   }
