@@ -16,7 +16,7 @@ def operations(client: httpx.Client) -> list[tuple[str, str]]:
     paths: dict[str, Any] = client.get("/v1/openapi.json").json()["paths"]
     named = {"name": "pets", "tensor": "score", "row": "0", "path": "head", "view": "v"}
     named |= {"branch": "b", "tag": "t", "other": "label"}
-    named |= {"run": "r", "metric": "loss", "step": "0", "job": "j", "flow": "f"}
+    named |= {"run": "r", "metric": "loss", "step": "0", "job": "j", "flow": "f", "export": "e"}
     described = [(method, path.format(**named)) for path, ways in paths.items() for method in ways]
     return [*described, ("get", "/v1/openapi.json")]
 

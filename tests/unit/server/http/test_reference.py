@@ -61,7 +61,8 @@ def test_every_body_of_json_has_an_example_of_its_schema(document: dict[str, Any
 def test_the_examples_in_order_are_requests_that_succeed(
     connect: Connect, tmp_path: Path, document: dict[str, Any]
 ) -> None:
-    settings = Settings(url=str(tmp_path), write=True, token="link")
+    exports = tmp_path / "exports"
+    settings = Settings(url=str(tmp_path / "lake"), write=True, token="link", exports=exports)
     known = operations(document)
     seen: dict[str, Any] = {}
     with connect(settings, token="link") as client:
