@@ -76,10 +76,18 @@ from tensorlake.dataset.sync.classes import class_codes, class_keys
 from tensorlake.dataset.sync.comparison import Action, Comparison, Listing
 from tensorlake.dataset.sync.digests import update_digest
 from tensorlake.dataset.sync.ledger import Entries, KnownSource, Ledger, stamp_of
+from tensorlake.dataset.sync.new_items import NewItems, NewRows
 from tensorlake.dataset.sync.preview import RowsPreview
 from tensorlake.dataset.sync.rows import OnConflict, Rows
 from tensorlake.dataset.transform.loader_options import DEFAULTS as LOADER_DEFAULTS
 from tensorlake.dataset.transform.loader_options import LoaderOptions
+from tensorlake.dataset.transform.map.actors import Actors, Job, actors_of, sendable
+from tensorlake.dataset.transform.map.resources import (
+    Needs,
+    check_installed,
+    refuse_memory,
+    workers_on,
+)
 from tensorlake.dataset.write.arrow.tables import as_table
 from tensorlake.dataset.write.arrow.types import huggingface_features, infer_types
 from tensorlake.dataset.write.arrow.values import (
@@ -124,6 +132,7 @@ __all__ = [
     "TYPE_ATTRIBUTE",
     "VALUES",
     "Action",
+    "Actors",
     "Commit",
     "Comparison",
     "Dataset",
@@ -136,6 +145,7 @@ __all__ = [
     "Found",
     "Group",
     "IngestReport",
+    "Job",
     "KnownSource",
     "Ledger",
     "Listing",
@@ -148,6 +158,9 @@ __all__ = [
     "MergeConflict",
     "MergeReport",
     "Model",
+    "Needs",
+    "NewItems",
+    "NewRows",
     "OnConflict",
     "Predicate",
     "Progress",
@@ -164,9 +177,11 @@ __all__ = [
     "View",
     "Work",
     "WorkKey",
+    "actors_of",
     "as_table",
     "begin_work",
     "change_names",
+    "check_installed",
     "check_server_is_installed",
     "check_url",
     "check_viewer_is_built",
@@ -214,6 +229,7 @@ __all__ = [
     "own_nbytes",
     "pixel_sample",
     "query_inside",
+    "refuse_memory",
     "replay_inside",
     "row_ids_of",
     "rowset_of",
@@ -221,6 +237,7 @@ __all__ = [
     "saved_inside",
     "search_inside",
     "seen_inside",
+    "sendable",
     "serve_loader",
     "session_of",
     "split_member",
@@ -233,4 +250,5 @@ __all__ = [
     "values_of",
     "walk_lake",
     "with_options",
+    "workers_on",
 ]

@@ -90,6 +90,7 @@ from tensorlake.versions.rows.conflict_rules import Conflict, find_conflicts
 from tensorlake.versions.rows.derived import fresh_rows
 from tensorlake.versions.rows.ranges import Ranges, distinct, intersect, ranges_of, rows_in, union
 from tensorlake.versions.rows.schema_rules import Misfit, Misfits
+from tensorlake.versions.transaction.adoption import StoredRows
 from tensorlake.versions.transaction.branch import create_branch
 from tensorlake.versions.transaction.commit import (
     CommitRequest,
@@ -163,6 +164,7 @@ __all__ = [
     "Shown",
     "Side",
     "State",
+    "StoredRows",
     "Tag",
     "TagOffer",
     "TensorOptimized",

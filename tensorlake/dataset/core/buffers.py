@@ -45,6 +45,9 @@ class MemoryBlocks:
     def __init__(self) -> None:
         self._free: list[mmap.mmap] = []  # taken and given back in one atomic step each
 
+    def __reduce__(self) -> tuple[type[MemoryBlocks], tuple[()]]:
+        return type(self), ()  # another process has blocks of its own
+
     def take(self, nbytes: int) -> OwnedBlock:
         """Return a block of at least ``nbytes`` bytes, reserved while it or a view of it lives."""
         mapping = self._used_before(nbytes) or _mapping(nbytes)

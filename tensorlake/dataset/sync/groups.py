@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.dataset.sync.digests import CELL_GROUPS, cell_sums, column_digests
+from tensorlake.dataset.sync.digests import CELL_GROUPS, cell_sums, cells_of, column_digests
 from tensorlake.dataset.write.by_row_id import RowsById
 from tensorlake.format import Schema
 from tensorlake.types import Column
 
-__all__ = ["CellGroups"]
+__all__ = ["CellGroups", "RowDigests"]
 
 Int64Array = npt.NDArray[np.int64]
 U64Array = npt.NDArray[np.uint64]
@@ -91,3 +91,35 @@ class CellGroups:
         """Return the tensors of the dataset in some groups."""
         tensors = {**self.filled, **self.absent}
         return [name for name, number in tensors.items() if groups[number % CELL_GROUPS]]
+
+
+class RowDigests:
+    """The digests of rows that are staged, noted part by part as they are stored.
+
+    Args:
+        groups: The tensors of the source.
+        schema: The schema that the rows are staged under.
+        rows: How many rows they are.
+
+    Attributes:
+        content: Digests of the content of each row.
+    """
+
+    def __init__(self, groups: CellGroups, schema: Schema, rows: int) -> None:
+        self._groups = groups
+        self._ids = [(name, schema[name].id) for name in groups.filled]
+        self._sums = np.zeros((rows, CELL_GROUPS), np.uint64)
+        self.content = np.zeros(rows, np.uint64)
+        self._done = 0
+
+    def note(self, stored: Mapping[str, Column]) -> None:
+        """Note the next rows, given their columns by tensor id."""
+        sums, content = self._groups.digests({name: stored[id_] for name, id_ in self._ids})
+        stop = self._done + len(sums)
+        self._sums[self._done : stop], self.content[self._done : stop] = sums, content
+        self._done = stop
+
+    @property
+    def cells(self) -> npt.NDArray[np.uint32]:
+        """Digests of the cells of each row."""
+        return cells_of(self._sums)

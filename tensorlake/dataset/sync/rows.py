@@ -42,8 +42,9 @@ from tensorlake.dataset.sync.digests import (
     folded,
     places_of,
 )
-from tensorlake.dataset.sync.groups import CellGroups
+from tensorlake.dataset.sync.groups import CellGroups, RowDigests
 from tensorlake.dataset.sync.ledger import Entries
+from tensorlake.dataset.sync.new_items import NewItems
 from tensorlake.dataset.write.by_row_id import RowsById, converted_rows, next_row_ids
 from tensorlake.dataset.write.staging import extend
 from tensorlake.errors import ConflictError
@@ -165,30 +166,32 @@ class Rows:
         """
         made = self._entries_of(items, counts)
         count = int(made.rows.sum())
-        sums, digests = np.zeros((count, CELL_GROUPS), np.uint64), np.zeros(count, np.uint64)
-        done = 0
-
-        def note(stored: Mapping[str, Column]) -> None:
-            nonlocal done
-            some = self._groups.digests({spec: stored[id_] for spec, id_ in ids})
-            stop = done + len(some[0])
-            sums[done:stop], digests[done:stop] = some
-            done = stop
-
         with self._session.lock:
-            schema = self._session.staging().schema
-            ids = [(name, schema[name].id) for name in self._groups.filled]
+            noted = RowDigests(self._groups, self._session.staging().schema, count)
             self._give_ids(made, np.arange(len(items)))
             if count:
-                extend(self._session, columns, note=note)
-        made.cells[:] = folded(cells_of(sums), made.firsts, made.rows)
+                extend(self._session, columns, note=noted.note)
+        made.cells[:] = folded(noted.cells, made.firsts, made.rows)
+        self._note_new(made, items, noted.content)
+        return count
+
+    def adopt(self, new: NewItems) -> None:
+        """Stage new rows that another process has stored, one for each item."""
+        items = new.items
+        made = self._entries_of(items)
+        with self._session.lock:
+            self._give_ids(made, np.arange(len(items)))
+            self._session.staging().adopt(new.rows)
+        made.cells[:] = new.cells
+        self._note_new(made, items, new.content)
+
+    def _note_new(self, made: Entries, items: Int64Array, content: Any) -> None:
         if self._groups.content:
-            made.digests[:] = digests
+            made.digests[:] = content
         self.entries.append(made)
         self._report.name("added", self._names_of(items))
         self._report.added += len(items)
-        self._report.rows += count
-        return count
+        self._report.rows += int(made.rows.sum())
 
     def move(self, columns: Columns, items: Int64Array) -> int:
         """Stage new rows, but for items that vanished under another name; return the new ones."""

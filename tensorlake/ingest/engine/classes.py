@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from tensorlake.dataset import Dataset, KnownSource, class_codes, class_keys, session_of
-from tensorlake.ingest.engine.source import Item, LoadedRows, Source
+from tensorlake.ingest.engine.source import Item, Load, LoadedRows, Source
 from tensorlake.types import ClassLabel, Label, LabelArray, as_type
 
 __all__ = ["follow_classes"]
@@ -65,7 +65,7 @@ def follow_classes(
         if is_coded or own != [*kind.names]:
             named[tensor] = partial(_named, here, own if is_coded else ())
     if named:
-        source = replace(source, schema=schema, load=partial(_load, source, named))
+        source = replace(source, schema=schema, load=partial(_load, source.load, named))
     return source, replace(known, classes=classes), added
 
 
@@ -74,9 +74,9 @@ def _spec(dataset: Dataset, tensor: str) -> Any:
 
 
 def _load(
-    source: Source[Item], named: Mapping[str, NameOf], items: Sequence[Item]
+    load: Load[Item], named: Mapping[str, NameOf], items: Sequence[Item]
 ) -> Mapping[str, Any] | LoadedRows:
-    loaded = source.load(items)
+    loaded = load(items)
     columns = loaded.columns if isinstance(loaded, LoadedRows) else loaded
     converted = {
         tensor: [_each(one, named[tensor]) for one in values] if tensor in named else values

@@ -14,8 +14,7 @@ from typing import cast
 
 from tensorlake.dataset import COMPRESSED
 from tensorlake.errors import InvalidInputError, shown
-from tensorlake.ingest.engine.files import is_folder, walk_files
-from tensorlake.ingest.engine.source_files import SourceFiles, is_url
+from tensorlake.ingest.engine.source_files import SourceFiles, is_folder, is_url, walk_files
 from tensorlake.storage import place_text, public_url
 
 __all__ = ["Piece", "expand_braces", "find_files", "full_place", "names_below", "source_path"]

@@ -1,4 +1,4 @@
-"""The arguments that every ingestion takes, beside its own."""
+"""The arguments that every ingestion takes, beside its own, and the dataset that they name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from functools import wraps
 from os import PathLike
 from typing import Any, Final, Literal, TypedDict, TypeVar, cast, get_args
 
-from tensorlake.dataset import OnConflict, open_dataset, with_options
+from tensorlake.dataset import Dataset, OnConflict, create, open_dataset, with_options
+from tensorlake.dataset import delete as delete_dataset
 from tensorlake.errors import DatasetNotFoundError, InvalidInputError, SchemaError, shown
 from tensorlake.quantities import check_flags, checked_integer
 from tensorlake.storage import Durability, place_text
@@ -17,16 +18,22 @@ from tensorlake.types import SampleType
 
 __all__ = [
     "DEFAULTS",
+    "WORKERS_LIMIT",
+    "Engine",
     "IngestOptions",
     "Mode",
     "OnConflict",
     "OnError",
     "began_at",
+    "delete_unfilled",
+    "destination",
+    "place_of",
     "shows_options",
     "types_there",
 ]
 
 Mode = Literal["create", "append"]
+Engine = Literal["threads", "ray"]
 OnError = Literal["raise", "skip", "quarantine"]
 
 
@@ -49,7 +56,9 @@ class IngestOptions(TypedDict, total=False):
         on_error: "raise" (default) stops at the first item that cannot be taken; "skip" leaves it
             out and lists it in the report; "quarantine" also puts it into ``<dst>-quarantine``.
         commit_every: Source bytes per commit, an integer or a string such as "8GiB" (default).
-        workers: Threads that read ahead.
+        engine: "threads" (default) reads here; "ray" has workers of a Ray cluster read new items
+            and store their rows, which this process publishes. Both make the same rows.
+        workers: Threads that read ahead; on a cluster, workers: as many as it holds by default.
         dry_run: Write nothing: the dataset returned is in memory, with the schema and three rows;
             its report has what would be added, updated and deleted.
         progress: Whether to show progress on stderr; None (default): on a terminal.
@@ -70,6 +79,7 @@ class IngestOptions(TypedDict, total=False):
     on_conflict: OnConflict
     on_error: OnError
     commit_every: int | str
+    engine: Engine
     workers: int | None
     dry_run: bool
     progress: bool | None
@@ -79,7 +89,7 @@ class IngestOptions(TypedDict, total=False):
 
 
 WORKERS_LIMIT: Final = 1024
-"""Threads that read ahead, at most."""
+"""Threads that read ahead, or workers, at most."""
 
 DEFAULTS: Final[IngestOptions] = {
     "mode": "create",
@@ -88,6 +98,7 @@ DEFAULTS: Final[IngestOptions] = {
     "on_conflict": "keep",
     "on_error": "raise",
     "commit_every": "8GiB",
+    "engine": "threads",
     "workers": None,
     "dry_run": False,
     "progress": None,
@@ -146,8 +157,55 @@ def types_there(url: str | PathLike[str], options: IngestOptions) -> dict[str, S
         return {}
 
 
+def delete_unfilled(dataset: Dataset, open_arguments: Mapping[str, Any]) -> None:
+    """Delete a dataset that a call created and did not fill: its types may be what was wrong."""
+    dataset.discard()
+    if dataset.refresh().version == "main@0":  # another call may have filled it
+        delete_dataset(dataset.url, confirm=dataset.url, **place_of(open_arguments))
+
+
+def place_of(open_arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the arguments that locate the dataset."""
+    return {name: one for name, one in open_arguments.items() if name != "durability"}
+
+
+def destination(
+    url: str,
+    schema: Callable[[], Mapping[str, Any]],
+    mode: Mode,
+    open_arguments: Mapping[str, Any],
+    *,
+    is_new: bool,
+) -> Dataset:
+    """Open the dataset that a call names, or create it.
+
+    Args:
+        url: Path or URL.
+        schema: Returns the types of a new one.
+        mode: As in an ingestion.
+        open_arguments: As in ``tl.open``.
+        is_new: Whether there was none when the call began.
+    """
+    if mode == "append":
+        return open_dataset(url, **open_arguments)
+    if mode != "create":
+        raise InvalidInputError(f"mode must be 'create' or 'append', got {shown(mode)}")
+    if is_new:  # unless another call has made it meanwhile
+        return create(url, schema(), exist_ok=True, **open_arguments)
+    try:
+        return open_dataset(url, **open_arguments)
+    except DatasetNotFoundError:
+        # it exists, but its creator was killed before the first commit record
+        return create(url, schema(), **open_arguments)
+
+
 def _check(given: Mapping[str, Any]) -> None:
-    for name, kind in (("mode", Mode), ("on_error", OnError), ("on_conflict", OnConflict)):
+    for name, kind in (
+        ("mode", Mode),
+        ("on_error", OnError),
+        ("on_conflict", OnConflict),
+        ("engine", Engine),
+    ):
         choices = get_args(kind)
         value = given.get(name, DEFAULTS[name])
         if not isinstance(value, str) or value not in choices:

@@ -28,6 +28,7 @@ from tensorlake.ingest.engine.readahead import LoadedItems
 from tensorlake.ingest.engine.row_cuts import cut_at_row, first_nbytes, num_rows
 from tensorlake.ingest.engine.source import Source
 from tensorlake.types import Column
+from tensorlake.versions import StoredRows
 
 __all__ = ["Pieces", "PiecesPreview", "changed_piece"]
 
@@ -65,15 +66,31 @@ class Pieces:
 
     def close(self, items: range, rows: int) -> None:
         """Note a piece whose last ``rows`` rows are all staged."""
+        self._enter(items, rows, self.take_digest(), after=0)
+
+    def adopt(self, parts: Sequence[tuple[range, int, int]], rows: StoredRows) -> None:
+        """Stage pieces that another process has stored: items, number of rows, and digest."""
+        session = session_of(self.dataset)
+        with session.lock:
+            session.staging().adopt(rows)
+        self.report.rows += rows.num_rows
+        self.report.added += rows.num_rows
+        after = rows.num_rows
+        for items, count, digest in parts:
+            after -= count
+            self._enter(items, count, digest, after=after)
+
+    def _enter(self, items: range, rows: int, digest: int, *, after: int) -> None:
+        """Note a piece behind whose rows ``after`` others are staged."""
         made = Entries.blank([self._name(items.start)])
         made.sizes[:], made.stamps[:] = (
             self.source.nbytes(items),
             self.source.stamp_of_pieces(items),
         )
-        made.digests[:] = self._digest()
+        made.digests[:] = digest
         made.rows[:], made.spans[:] = max(1, rows), len(items)
         made.ids[:] = next_row_ids(session_of(self.dataset), 1)
-        made.ids["offset"] -= np.uint64(rows)
+        made.ids["offset"] -= np.uint64(rows + after)
         self.entries += [made, Entries.of_files(file_stamps(self.source, items))]
 
     def digest_of(self, parts: Iterable[Columns]) -> int:
@@ -84,7 +101,7 @@ class Pieces:
         for columns in parts:
             stored = converted_rows(session, columns)
             self._note({schema[name].id: column for name, column in stored.items()})
-        return self._digest()
+        return self.take_digest()
 
     def first_changed(
         self,
@@ -170,7 +187,8 @@ class Pieces:
             digests = self._digests.setdefault(id_, (xxh3_64(), xxh3_64()))
             update_digest(*digests, column)
 
-    def _digest(self) -> int:
+    def take_digest(self) -> int:
+        """Return the digest of the rows added since the last one was taken."""
         whole = xxh3_64()
         for id_, (content, shapes) in sorted(self._digests.items()):
             whole.update(id_.encode())

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -16,7 +17,7 @@ from tensorlake.errors import InvalidInputError, TensorlakeError
 from tensorlake.ingest.engine.source import Item, LoadedRows, Refused, Source
 from tensorlake.storage import parallel_map
 
-__all__ = ["LoadedItems", "read_ahead"]
+__all__ = ["STAGED_NBYTES", "LoadedItems", "load_items", "read_ahead"]
 
 STAGED_NBYTES = 8 << 20
 """Source bytes read, checked and staged together: whole-column conversion, bounded memory."""
@@ -61,25 +62,35 @@ def read_ahead(
         InvalidInputError: An item cannot be loaded (its loading raised this, or a ValueError), and
             ``is_strict`` is set.
     """
-
-    def load(piece: range) -> list[LoadedItems]:
-        try:
-            return [LoadedItems.of(piece, source.load(source.items[piece.start : piece.stop]))]
-        except InvalidInputError as error:
-            if is_strict:
-                raise
-            if len(piece) == 1:
-                return [LoadedItems(piece, {}, error)]
-        except TensorlakeError:
-            raise
-        except ValueError as error:  # as a plug-in raises it for what it cannot parse
-            if len(piece) == 1:
-                name = source.name(source.items[piece.start])
-                refused = InvalidInputError(f"{name}: {error}", item=name)
-                if is_strict:
-                    raise refused from error
-                return [LoadedItems(piece, {}, refused)]
-        return [loaded for item in piece for loaded in load(range(item, item + 1))]
-
+    load = partial(load_items, source, is_strict=is_strict)
     pieces = (piece for run in batch for piece in source.cut(run, STAGED_NBYTES))
     return chain.from_iterable(parallel_map(load, pieces, pool=pool, ahead=ahead))
+
+
+def load_items(source: Source[Item], piece: range, *, is_strict: bool) -> list[LoadedItems]:
+    """Load some items together, or one by one where one of them is invalid.
+
+    Raises:
+        InvalidInputError: An item cannot be loaded, and ``is_strict`` is set.
+    """
+    try:
+        return [LoadedItems.of(piece, source.load(source.items[piece.start : piece.stop]))]
+    except InvalidInputError as error:
+        if is_strict:
+            raise
+        if len(piece) == 1:
+            return [LoadedItems(piece, {}, error)]
+    except TensorlakeError:
+        raise
+    except ValueError as error:  # as a plug-in raises it for what it cannot parse
+        if len(piece) == 1:
+            name = source.name(source.items[piece.start])
+            refused = InvalidInputError(f"{name}: {error}", item=name)
+            if is_strict:
+                raise refused from error
+            return [LoadedItems(piece, {}, refused)]
+    return [
+        loaded
+        for item in piece
+        for loaded in load_items(source, range(item, item + 1), is_strict=is_strict)
+    ]

@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -28,25 +29,24 @@ from tensorlake.dataset import (
     IngestReport,
     KnownSource,
     Ledger,
+    NewItems,
     Progress,
     Rows,
     RowsPreview,
     SkippedItem,
     create,
     exists,
-    open_dataset,
     session_of,
     stage_header,
 )
-from tensorlake.dataset import delete as delete_dataset
 from tensorlake.errors import (
-    DatasetNotFoundError,
     InvalidInputError,
     TensorNotFoundError,
     UnknownClassError,
     shown,
 )
 from tensorlake.ingest.engine.classes import follow_classes
+from tensorlake.ingest.engine.cluster import Elsewhere, StoredItems
 from tensorlake.ingest.engine.known import (
     Start,
     check_new_files,
@@ -63,16 +63,20 @@ from tensorlake.ingest.engine.listing import (
     runs_of,
 )
 from tensorlake.ingest.engine.options import (
+    Engine,
     IngestOptions,
     Mode,
     OnConflict,
     OnError,
     began_at,
+    delete_unfilled,
+    destination,
+    place_of,
 )
 from tensorlake.ingest.engine.pieces import Pieces, PiecesPreview, changed_piece
 from tensorlake.ingest.engine.quarantine import Quarantine
 from tensorlake.ingest.engine.readahead import LoadedItems, read_ahead
-from tensorlake.ingest.engine.source import Item, Source
+from tensorlake.ingest.engine.source import Item, Refused, Source
 from tensorlake.ingest.engine.tensors import follow_tensors, tensors_of
 from tensorlake.ingest.engine.valid_rows import stage_valid
 from tensorlake.quantities import parse_nbytes, plural
@@ -99,6 +103,7 @@ def run_ingest(
     on_conflict: OnConflict = "keep",
     on_error: OnError = "raise",
     commit_every: int | str = "8GiB",
+    engine: Engine = "threads",
     workers: int | None = None,
     progress: bool | None = None,
     dry_run: bool = False,
@@ -116,7 +121,8 @@ def run_ingest(
         on_error: "skip" leaves out invalid items; "quarantine" also writes them, with the
             reason, to the dataset ``<url>-quarantine``.
         commit_every: Source bytes per commit.
-        workers: Number of read-ahead threads.
+        engine: "ray" has workers of a cluster read new items and store their rows.
+        workers: Number of read-ahead threads, or of workers.
         progress: Whether to show progress; None: only on a terminal.
         dry_run: Write nothing, and return a dataset in memory: the schema, and the first rows. The
             report counts what would change in the dataset, if it exists.
@@ -141,26 +147,33 @@ def run_ingest(
     threads = DEFAULT_WORKERS if workers is None else workers
     size = parse_nbytes(commit_every, name="commit_every", least=1)
     url = place_text(url, what="dst")
-    if dry_run and mode == "create" and not exists(url, **_place(open_arguments)):
+    if dry_run and mode == "create" and not exists(url, **place_of(open_arguments)):
         return _dry_run(source, on_error=on_error)
+    is_here = engine == "threads" or dry_run
+    elsewhere = None if is_here else Elsewhere(url, source.kind, workers, open_arguments)
     unit = "row" if source.by_position else source.unit
     report = IngestReport(unit=unit, dry_run=dry_run)
     started = began_at()
     what = f"ingest {source.place or source.kind} → {url}"
     rows_known = len(source.items) if source.row_name is None else None
     with (
+        ExitStack() as stack,
         ThreadPoolExecutor(threads, thread_name_prefix="tensorlake-ingest") as pool,
         Progress(what, total=sum(source.sizes), rows=rows_known, shown=progress) as bar,
     ):
         reads = partial(read_ahead, pool=pool, ahead=threads, is_strict=on_error == "raise")
-        is_new = mode == "create" and not exists(url, **_place(open_arguments))
+        is_new = mode == "create" and not exists(url, **place_of(open_arguments))
         # Before anything is read: an item that changes meanwhile has another stamp in the next run.
         listing = None if source.by_position else listing_of(source)
         # Creating a durable dataset takes a while; the disk can read the first batch meanwhile.
         everything = iter([range(len(source.items))])
-        first = next(batches_of(source, everything, size), []) if is_new else []
+        first = next(batches_of(source, everything, size), []) if is_new and is_here else []
         begun = reads(source, first) if first else None
-        dataset = _destination(source, url, mode, open_arguments, is_new=is_new)
+        dataset = destination(
+            url, lambda: source.schema_to_create, mode, open_arguments, is_new=is_new
+        )
+        if elsewhere is not None:
+            elsewhere.open(dataset)
         ledger = Ledger(session_of(dataset))
         start = find_source(
             dataset,
@@ -216,6 +229,11 @@ def run_ingest(
         is_quarantined = on_error == "quarantine" and not dry_run
         quarantine = Quarantine(url, open_arguments) if is_quarantined else None
         try:
+            if elsewhere is not None:
+                reading = elsewhere.reading(
+                    dataset, source, batches, run.described, on_error=on_error, is_new=run.is_new
+                )
+                batches, reads = stack.enter_context(reading)
             waiting = next(batches, None)
             while waiting is not None:
                 batch, waiting = waiting, next(batches, None)
@@ -226,7 +244,8 @@ def run_ingest(
                 begun = None
                 if waiting is not None:
                     run.commit(quarantine)
-            report.skipped += source.left_out  # now: reading may have added some
+            left_out = [*source.left_out, *run.left_out]  # now: reading may have added some
+            report.skipped += left_out
             if run.rows is not None and source.hides_names:
                 if unread := run.rows.num_unlisted:
                     report.tensors.append(
@@ -234,16 +253,17 @@ def run_ingest(
                         " not among the items that could be read: rejected, or gone"
                     )
             elif run.rows is not None:
-                run.rows.vanish(is_absent=_absence(source, report.skipped), delete=delete)
+                run.rows.vanish(is_absent=source.absence(report.skipped), delete=delete)
             run.commit(quarantine)
         except InvalidInputError:
+            stack.close()  # workers may be storing packs
             if is_new and not report.commits:
-                _delete_unfilled(dataset, open_arguments)
+                delete_unfilled(dataset, open_arguments)
             raise
         finally:
             dataset.discard()  # what an error left, and classes that no item has
         if quarantine is not None:
-            report.quarantine = quarantine.add(source.left_out) or report.quarantine
+            report.quarantine = quarantine.add(left_out) or report.quarantine
         report.classes = [
             f"{tensor!r} has new classes: {', '.join(map(repr, names))}"
             for tensor, names in added.items()
@@ -258,20 +278,6 @@ def run_ingest(
         dataset = _dry_run(source, on_error=on_error)
     dataset.ingest_report = report
     return dataset
-
-
-def _absence(source: Source[Any], skipped: Sequence[SkippedItem]) -> Callable[[str], bool]:
-    """Return whether an item left its source, and neither it nor its folder was left out."""
-    names = {one.item for one in skipped}
-    folders = tuple(f"{name}/" for name in names)
-    may_be_there = source.may_be_there
-
-    def is_absent(item: str) -> bool:
-        if item in names or item.startswith(folders):
-            return False
-        return may_be_there is None or not may_be_there(item)
-
-    return is_absent
 
 
 def _begins_with(
@@ -316,6 +322,7 @@ class _Run:
         self.pieces: Pieces | None = None
         self.work: npt.NDArray[np.uint8] | None = None
         self.stages: Mapping[Action, Callable[[Mapping[str, Any], Any], int]] = {}
+        self.left_out: list[SkippedItem] = []
         self._counted = (0, 0, 0, 0)
         self._published = replace(report, names={})
 
@@ -349,9 +356,16 @@ class _Run:
         return done
 
     def stage(
-        self, loaded: LoadedItems, *, on_error: OnError, quarantine: Quarantine | None
+        self,
+        loaded: LoadedItems | StoredItems,
+        *,
+        on_error: OnError,
+        quarantine: Quarantine | None,
     ) -> None:
-        """Stage the rows of loaded items."""
+        """Stage the rows of items that were loaded, or that a worker has stored."""
+        if isinstance(loaded, StoredItems):
+            self._adopt(loaded, quarantine)
+            return
         source = self.source
         work = Action.ADD if self.work is None else Action(self.work[loaded.items.start])
         refused, num_staged = stage_valid(
@@ -359,17 +373,44 @@ class _Run:
         )
         if self.pieces is not None:
             self.pieces.close(loaded.items, num_staged)
-            self.ledger.rejections += [item for item, _ in refused]
         if work == Action.COMPARE:
             refused = [
                 (replace(one, reason=f"{one.reason}; its row stays as it was"), values)
                 for one, values in refused
             ]
-        self.report.skipped += [item for item, _ in refused]
-        self.report.nbytes += source.nbytes(loaded.items)
+        self._count(loaded.items, refused, num_staged, quarantine)
+
+    def _adopt(self, stored: StoredItems, quarantine: Quarantine | None) -> None:
+        if isinstance(stored.rows, NewItems):
+            assert self.rows is not None, "its items are known by name"
+            self.rows.adopt(stored.rows)
+        else:
+            assert self.pieces is not None, "its items are known by position"
+            parts = [(one.items, one.num_rows, one.digest) for one in stored.parts]
+            self.pieces.adopt(parts, stored.rows)
+        for one in stored.parts:
+            self._count(one.items, one.refused, one.num_rows, quarantine)
+        self.left_out += stored.left_out
+
+    def is_new(self, item: int) -> bool:
+        """Whether an item only adds rows."""
+        return self.work is None or self.work[item] == Action.ADD
+
+    def _count(
+        self,
+        items: range,
+        refused: Sequence[Refused],
+        num_staged: int,
+        quarantine: Quarantine | None,
+    ) -> None:
+        skipped, nbytes = [item for item, _ in refused], self.source.nbytes(items)
+        if self.pieces is not None:
+            self.ledger.rejections += skipped
+        self.report.skipped += skipped
+        self.report.nbytes += nbytes
         if quarantine is not None:
             quarantine.stage(refused)
-        self.bar.advance(source.nbytes(loaded.items), num_staged, skipped=len(refused))
+        self.bar.advance(nbytes, num_staged, skipped=len(refused))
 
     def commit(self, quarantine: Quarantine | None) -> None:
         """Publish the rows staged, with their entries."""
@@ -457,36 +498,3 @@ def _dry_run(source: Source[Item], *, on_error: OnError) -> Dataset:
     report.rows = len(dataset)
     dataset.ingest_report = report
     return dataset
-
-
-def _delete_unfilled(dataset: Dataset, open_arguments: Mapping[str, Any]) -> None:
-    """Delete a dataset that a call created and did not fill: its types may be what was wrong."""
-    dataset.discard()
-    if dataset.refresh().version == "main@0":  # another call may have filled it
-        delete_dataset(dataset.url, confirm=dataset.url, **_place(open_arguments))
-
-
-def _place(open_arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the arguments that locate the dataset."""
-    return {name: one for name, one in open_arguments.items() if name != "durability"}
-
-
-def _destination(
-    source: Source[Item],
-    url: str,
-    mode: Mode,
-    open_arguments: Mapping[str, Any],
-    *,
-    is_new: bool,
-) -> Dataset:
-    if mode == "append":
-        return open_dataset(url, **open_arguments)
-    if mode != "create":
-        raise InvalidInputError(f"mode must be 'create' or 'append', got {shown(mode)}")
-    if is_new:  # unless another call has made it meanwhile
-        return create(url, source.schema_to_create, exist_ok=True, **open_arguments)
-    try:
-        return open_dataset(url, **open_arguments)
-    except DatasetNotFoundError:
-        # it exists, but its creator was killed before the first commit record
-        return create(url, source.schema_to_create, **open_arguments)

@@ -27,11 +27,14 @@ from tensorlake.dataset import SkippedItem
 from tensorlake.errors import SchemaError
 from tensorlake.types import as_type
 
-__all__ = ["Item", "LoadedRows", "Refused", "Source", "given_settings", "part_of"]
+__all__ = ["Item", "Load", "LoadedRows", "Refused", "Source", "given_settings", "part_of"]
 
 Item = TypeVar("Item")
 
 DIGEST_NBYTES = 16
+
+Load = Callable[[Sequence[Item]], "Mapping[str, Any] | LoadedRows"]
+"""Reads items into columns."""
 
 Refused = tuple[SkippedItem, Mapping[str, Any]]
 """An item left out, with its values, if any."""
@@ -118,7 +121,7 @@ class Source(Generic[Item]):
     items: Sequence[Item]
     sizes: Sequence[int]
     name: Callable[[Item], str]
-    load: Callable[[Sequence[Item]], Mapping[str, Any] | LoadedRows]
+    load: Load[Item]
     row_name: Callable[[Sequence[Item], int], str] | None = None
     place: str = ""
     maker: str = ""
@@ -173,6 +176,18 @@ class Source(Generic[Item]):
                 f"\n{advice}",
                 tensor=column,
             )
+
+    def absence(self, skipped: Sequence[SkippedItem]) -> Callable[[str], bool]:
+        """Return whether an item left the source, and neither it nor its folder was skipped."""
+        names = {one.item for one in skipped}
+        folders = tuple(f"{name}/" for name in names)
+
+        def is_absent(item: str) -> bool:
+            if item in names or item.startswith(folders):
+                return False
+            return self.may_be_there is None or not self.may_be_there(item)
+
+        return is_absent
 
     @property
     def key_start(self) -> str:

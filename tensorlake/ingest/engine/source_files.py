@@ -1,7 +1,8 @@
 """Files of a source, local or in an object store, opened the same way.
 
 A remote file is read by range requests, on demand, as a local file is read piece by piece. Many
-small files, such as images, are read whole, with several concurrent requests.
+small files, such as images, are read whole, with several concurrent requests; local ones, into a
+few large blocks of memory.
 """
 
 from __future__ import annotations
@@ -10,24 +11,34 @@ import io
 import os
 import shutil
 import tempfile
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from tensorlake.dataset import MemoryBlocks
 from tensorlake.errors import InvalidInputError
-from tensorlake.ingest.engine.files import FileReader, unreadable_file, walk_files
 from tensorlake.storage import ObjectMeta, Store, gather_bounded, open_store, public_url, runtime
-from tensorlake.types import Buffer, only_regular
+from tensorlake.types import Buffer, only_regular, opened_at_once, readv, refuse_special
 
-__all__ = ["ReadFiles", "SourceFiles", "is_url"]
+__all__ = [
+    "FileReader",
+    "ReadFiles",
+    "SourceFiles",
+    "is_folder",
+    "is_url",
+    "unreadable_file",
+    "walk_files",
+]
 
 ReadFiles = Callable[[Sequence[str], Sequence[int]], list[Buffer]]
 """Reads whole files, given their paths and their sizes when listed."""
 
 REQUESTS_AT_ONCE = 16
 """Concurrent requests per piece of a source; several pieces are read concurrently."""
+
+READ_NBYTES = 1 << 20
 
 READ_AHEAD_NBYTES = 1 << 20
 """Read-ahead of a remote file: a request takes about as long as reading this many bytes."""
@@ -39,6 +50,28 @@ COPIED_AT_ONCE_NBYTES = 8 << 20
 def is_url(path: str) -> bool:
     """Whether a path is a URL of an object store."""
     return "://" in path
+
+
+class FileReader:
+    """Reads files for one ingestion, from any number of threads."""
+
+    def __init__(self) -> None:
+        self._blocks = MemoryBlocks()
+
+    def read(self, paths: Sequence[str], sizes: Sequence[int]) -> list[Buffer]:
+        """Read whole files, whose sizes were looked up before; a changed one as it is now.
+
+        The buffers share one block of memory, which is theirs as long as any of them lives.
+        """
+        total = sum(sizes)
+        block = self._blocks.take(total).data if total else memoryview(bytearray())
+        beyond = bytearray(1)
+        buffers: list[Buffer] = []
+        start = 0
+        for path, size in zip(paths, sizes, strict=True):
+            buffers.append(_read(path, block[start : start + size], beyond))
+            start += size
+        return buffers
 
 
 class SourceFiles:
@@ -53,6 +86,9 @@ class SourceFiles:
         self._store = lru_cache(maxsize=64)(self._opened)
         self._stamps: dict[str, str] = {}
         self._listed: list[str] = []
+
+    def __reduce__(self) -> tuple[type[SourceFiles], tuple[Any]]:
+        return type(self), (self._storage_options,)  # read elsewhere, stamps are never asked for
 
     def list(self, folder: str) -> dict[str, int]:
         """Return the files below a folder of a store, with their sizes, by URL."""
@@ -193,6 +229,43 @@ class SourceFiles:
         return open_store(folder, storage_options=self._storage_options)
 
 
+def unreadable_file(path: str, error: OSError) -> InvalidInputError:
+    """Return the error for a file that the system does not let us read."""
+    message = (
+        f"{path!r} cannot be read: {error.strerror or error}\nfix it, or skip it: on_error='skip'"
+    )
+    return InvalidInputError(message, src=path, item=path)
+
+
+def is_folder(path: str) -> bool:
+    """Whether a local path is a folder.
+
+    Raises:
+        InvalidInputError: The system refuses the path: its name is too long, say.
+    """
+    try:
+        return Path(path).is_dir()
+    except OSError as error:
+        raise unreadable_file(path, error) from error
+
+
+def walk_files(folder: str, *, follow_links: bool) -> Iterator[str]:
+    """Yield the paths of the files below a folder.
+
+    Raises:
+        InvalidInputError: A folder there cannot be read: its files would be missing.
+    """
+
+    def refuse(error: OSError) -> None:
+        path = str(error.filename)
+        message = f"the folder {path!r} cannot be read: {error.strerror}\nfix it, or move it away"
+        raise InvalidInputError(message, src=path) from error
+
+    for at, _, names in os.walk(folder, onerror=refuse, followlinks=follow_links):
+        for name in names:
+            yield os.path.join(at, name)  # noqa: PTH118 - making a Path costs as much as reading the file
+
+
 def stamp_of(path: str) -> str:
     """Return size and modification time of a local file; empty if it does not exist."""
     try:
@@ -264,3 +337,31 @@ class _StoredFile(io.RawIOBase):
         place[: len(read)] = read
         self._at += len(read)
         return len(read)
+
+
+def _read(path: str, place: memoryview, beyond: bytearray) -> Buffer:
+    """Read a file into its place, or, where it does not fit exactly, into bytes of its own.
+
+    A byte more is asked for than fits, so that one call of the system also tells that the file
+    ends there: each gives the interpreter away, and threads that read wait to get it back.
+    """
+    try:
+        descriptor = opened_at_once(path)
+    except OSError as error:
+        raise unreadable_file(path, error) from error
+    try:
+        done = count = readv(descriptor, [place, beyond])
+        while count and done < len(place):  # of 2 GiB one call reads less
+            count = readv(descriptor, [place[done:], beyond])
+            done += count
+        if done and done == len(place):
+            return place.toreadonly()
+        refuse_special(descriptor, path)  # its size is 0, and a device may never end
+        parts = [bytes(place[:done]), bytes(beyond[: done - min(done, len(place))])]
+        while rest := os.read(descriptor, READ_NBYTES):
+            parts.append(rest)
+        return b"".join(parts)
+    except OSError as error:
+        raise unreadable_file(path, error) from error
+    finally:
+        os.close(descriptor)

@@ -76,12 +76,13 @@ def _with_names(
     source: Source[Item], renamed: Mapping[str, str], dropped: Collection[str]
 ) -> Source[Item]:
     """Rename and leave out columns."""
+    read = source.load
 
     def named(columns: Mapping[str, Any]) -> dict[str, Any]:
         return {renamed.get(name, name): columns[name] for name in columns if name not in dropped}
 
     def load(items: Sequence[Item]) -> Mapping[str, Any] | LoadedRows:
-        loaded = source.load(items)
+        loaded = read(items)
         if isinstance(loaded, LoadedRows):
             return replace(loaded, columns=named(loaded.columns))
         return named(loaded)

@@ -28,6 +28,9 @@ class LineNumbers:
         self._before: dict[str, dict[int, int]] = {}  # lines before a byte, by path
         self._lock = threading.Lock()
 
+    def __reduce__(self) -> tuple[type[LineNumbers], tuple[SourceFiles]]:
+        return type(self), (self._files,)
+
     def name(self, piece: Piece, place: int) -> str:
         """Return the name of a line, given its position ``place`` (from 0) in a piece."""
         with self._lock:

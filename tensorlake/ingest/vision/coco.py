@@ -15,12 +15,11 @@ from typing import Any, Unpack
 
 from tensorlake.dataset import Dataset, SkippedItem, codec_of_files, leads_outside
 from tensorlake.errors import InvalidInputError, TensorNotFoundError
-from tensorlake.ingest.engine.files import unreadable_file
 from tensorlake.ingest.engine.found_files import full_place, source_path
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.ingest.engine.source import Source
-from tensorlake.ingest.engine.source_files import SourceFiles, is_url
+from tensorlake.ingest.engine.source_files import SourceFiles, is_url, unreadable_file
 from tensorlake.ingest.vision.coco_json import CocoFile, Table, read_coco
 from tensorlake.ingest.vision.coco_masks import CocoMasks
 from tensorlake.ingest.vision.coco_records import CocoImage

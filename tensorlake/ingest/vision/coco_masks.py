@@ -36,6 +36,9 @@ class CocoMasks:
                     what = f"outlines, but image {annotation.image_id} has no height and width"
                     raise file.wrong(annotation, what)
 
+    def __reduce__(self) -> tuple[type[CocoMasks], tuple[CocoFile]]:
+        return type(self), (self._file,)
+
     def of(self, images: range) -> list[Any]:
         """Return the masks of some images' annotations, as input of a mask tensor."""
         start, stop = self._file.offsets[[images.start, images.stop]].tolist()

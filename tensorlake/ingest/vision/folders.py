@@ -18,12 +18,11 @@ from typing import Any, Unpack
 
 from tensorlake.dataset import IMAGE_ENDINGS, Dataset, SkippedItem
 from tensorlake.errors import InvalidInputError, MissingTensorError
-from tensorlake.ingest.engine.files import unreadable_file
 from tensorlake.ingest.engine.found_files import full_place, source_path
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.ingest.engine.source import Source, given_settings
-from tensorlake.ingest.engine.source_files import SourceFiles, is_url
+from tensorlake.ingest.engine.source_files import SourceFiles, is_url, unreadable_file
 from tensorlake.ingest.tables.sidecar import Sidecar, read_sidecar
 from tensorlake.ingest.vision.archives import Archive, open_archive
 from tensorlake.ingest.vision.folder_facts import (

@@ -99,6 +99,7 @@ class PackStage:
         self._staged_nbytes = 0
         self.pack_count = 0
         self.pack_nbytes = 0
+        self._adopted_at: int | None = None  # the store time of the oldest adopted pack
         self.renames = 0
         """Number of packs stored under another name: references to them must be rebuilt."""
 
@@ -283,16 +284,30 @@ class PackStage:
         Raises:
             TransactionExpiredError: They are older; the message ends with the advice.
         """
-        first = self.first_pack()
-        if first is None:
-            return
-        meta = await self._store.head(first.path)
-        if meta is None or microseconds(meta.modified) <= fence_of(head).t:
+        first, fence = await self.stored_at(), fence_of(head).t
+        ages = [age for age in (first, self._adopted_at) if age is not None]
+        if any(age <= fence for age in ages):
             raise TransactionExpiredError(
                 f"transaction {self.txid} was staged longer ago than the dataset's grace time, so"
                 f" its chunks may be collected; nothing was published\n{advice}",
                 txid=self.txid,
             )
+
+    async def stored_at(self) -> int | None:
+        """Return the store time of the first pack, in microseconds: the transaction's age.
+
+        None when nothing was sent; 0 when the pack is gone.
+        """
+        first = self.first_pack()
+        meta = None if first is None else await self._store.head(first.path)
+        return (None if first is None else 0) if meta is None else microseconds(meta.modified)
+
+    def adopt(self, packs: int, nbytes: int, stored_at: int) -> None:
+        """Count packs of another transaction that this one cites, by the age of the oldest."""
+        self.pack_count += packs
+        self.pack_nbytes += nbytes
+        before = self._adopted_at
+        self._adopted_at = stored_at if before is None else min(before, stored_at)
 
     def _note_stored(self, pack: UnsentPack, stored_as: PackId) -> None:
         if stored_as != pack.id:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,17 +21,24 @@ from tensorlake.format import (
     Constraint,
     Entry,
     Extents,
+    LeafTable,
+    PageReader,
+    PageSink,
+    Root,
     StatisticsTable,
     TensorSpec,
     changed_rows,
     statistics_of,
+    tree,
 )
 from tensorlake.versions.log.state import State
 from tensorlake.versions.packs.chunk_builder import PendingChunks
 from tensorlake.versions.rows.ranges import Ranges, clip, no_ranges, rows_in, union
-from tensorlake.versions.transaction.groups import changed_groups
+from tensorlake.versions.transaction.groups import changed_groups, settled_groups
 
-__all__ = ["Edit", "KeyedMove", "KeyedRows", "Staged", "fill_extents", "with_ranges"]
+__all__ = ["Edit", "KeyedMove", "KeyedRows", "Staged", "fill_extents", "settled", "with_ranges"]
+
+T = TypeVar("T", bound=LeafTable)
 
 Edit = tuple[int, int, Extents]
 """Physical rows [start, stop) of a tensor now have these extents."""
@@ -203,4 +210,26 @@ def fill_extents(spec: TensorSpec, rows: int) -> Extents:
     known = replace(one, null_count=rows if spec.fill is None else 0)
     return Extents.without_bytes(
         ChunkKind.FILL, rows, statistics=StatisticsTable.of([known]), read_as=spec.read_as
+    )
+
+
+async def settled(staged: Staged, pages: PageReader, sink: PageSink) -> State:
+    """Reduce the tails of the working state that grew to the size a log entry has room for."""
+    state, before = staged.working, staged.base_state
+
+    async def reduced(root: Root[T], was: Root[T] | None) -> Root[T]:
+        if root is was:
+            return root
+        return await tree.settled(root, pages, sink, is_rebased=staged.is_rebased)
+
+    return replace(
+        state,
+        roots={
+            id_: await reduced(root, before.roots.get(id_)) for id_, root in state.roots.items()
+        },
+        rows=await reduced(state.rows, before.rows),
+        row_ids=await reduced(state.row_ids, before.row_ids),
+        groups=await settled_groups(state, before, pages, sink)
+        if state.groups is not before.groups
+        else state.groups,
     )

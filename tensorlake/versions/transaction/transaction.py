@@ -54,19 +54,21 @@ from tensorlake.versions.packs.reader import PackReader, ScratchPages
 from tensorlake.versions.packs.writer import PackStage
 from tensorlake.versions.rows.conflict_rules import Conflict
 from tensorlake.versions.rows.ranges import ranges_of, union
+from tensorlake.versions.transaction.adoption import StoredRows, stored_rows
 from tensorlake.versions.transaction.changeset import (
     Edit,
     KeyedMove,
     KeyedRows,
     Staged,
     fill_extents,
+    settled,
     with_ranges,
 )
 from tensorlake.versions.transaction.comparisons import with_comparisons
 from tensorlake.versions.transaction.conflicts import CellsDiffer, OnConflict, Rebasing
 from tensorlake.versions.transaction.delta import applied, net_of
 from tensorlake.versions.transaction.derived import with_made, with_rewritten
-from tensorlake.versions.transaction.groups import settled_groups, without_dropped
+from tensorlake.versions.transaction.groups import without_dropped
 from tensorlake.versions.transaction.publish import Doubt
 from tensorlake.versions.transaction.rebase import rebase
 
@@ -220,6 +222,23 @@ class Transaction:
             )
         # In one step: an error above, Ctrl-C too, leaves no tensor with more rows than another.
         self._staged = replace(staged, pending=pending, pending_rows=staged.pending_rows + num_rows)
+
+    def adopt(self, rows: StoredRows) -> None:
+        """Stage rows whose chunks another transaction has stored; their ids are this one's.
+
+        Raises:
+            TransactionExpiredError: The chunks may be collected.
+        """
+        rows.check_age(self.began_at_fence)
+        working = self.working()
+        grown = self._grown(working, rows.num_rows, rows.chunks(working.schema))
+        self._staged = replace(self._staged, working=grown)
+        if rows.stored_at is not None:
+            self.stage.adopt(rows.pack_count, rows.pack_nbytes, rows.stored_at)
+
+    def store(self) -> StoredRows:
+        """Store the rows appended, for another transaction to adopt; nothing else is staged."""
+        return stored_rows(self.sealed(), self.stage, self._pages)
 
     def store_column(self, spec: TensorSpec, column: Column) -> Extents:
         """Make chunks of new values, to be cited by ``edit``."""
@@ -409,32 +428,12 @@ class Transaction:
         """Return the working state over published pages; new pages go to the stage."""
         staged = self._staged
         if self._scratch.is_empty and not self.stage.renames:
-            state = await self._settled(staged.working)  # packs have the names that it cites
+            # packs have the names that it cites
+            state = await settled(staged, self._pages, self.stage)
         else:
             net, to = await net_of(staged, self._pages, self.stage), staged.base_state
             state = await applied(net, to, txid=self.txid, pages=self._pages, sink=self.stage)
         return await with_comparisons(staged, state, self._pages) if state.groups else state
-
-    async def _settled(self, state: State) -> State:
-        """Reduce the tails that grew to the size that a log entry has room for."""
-        before, is_rebased = self.base_state, self._staged.is_rebased
-
-        async def settled(root: Root[T], was: Root[T] | None) -> Root[T]:
-            if root is was:
-                return root
-            return await tree.settled(root, self._pages, self.stage, is_rebased=is_rebased)
-
-        return replace(
-            state,
-            roots={
-                id_: await settled(root, before.roots.get(id_)) for id_, root in state.roots.items()
-            },
-            rows=await settled(state.rows, before.rows),
-            row_ids=await settled(state.row_ids, before.row_ids),
-            groups=await settled_groups(state, before, self._pages, self.stage)
-            if state.groups is not before.groups
-            else state.groups,
-        )
 
     def rebase(
         self,

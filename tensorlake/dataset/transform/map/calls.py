@@ -18,7 +18,7 @@ import numpy.typing as npt
 from tensorlake.dataset.core.indexing import unknown_column
 from tensorlake.dataset.core.structs import expand_names
 from tensorlake.dataset.transform.map.items import row_stamps
-from tensorlake.dataset.transform.map.resources import Needs, workers_on
+from tensorlake.dataset.transform.map.resources import Needs, refuse_memory, workers_on
 from tensorlake.errors import InvalidInputError, shown
 from tensorlake.quantities import checked_integer
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
 
 __all__ = [
+    "RAY_CALL",
     "ROWS_A_PIECE",
     "Call",
     "Engine",
@@ -48,6 +49,9 @@ Engine = Literal["threads", "processes", "ray"]
 
 ROWS_A_PIECE = 64
 """Rows of which a function of one row gets each in turn before others may run."""
+
+RAY_CALL = "map(engine='ray')"
+IN_MEMORY = "copy it to a place that they do: tl.copy(src, dst), or map it here: engine='threads'"
 
 DEFAULT_WORKERS = 4
 WORKERS_MAX = 1024  # threads or processes of one call; more would exhaust a machine's
@@ -119,7 +123,8 @@ class Call:
         names = _columns(rows, columns)
         count = DEFAULT_WORKERS if workers is None else workers
         if engine == "ray":
-            count = min(WORKERS_MAX, workers_on(rows.session.store, needs, wanted=workers))
+            refuse_memory(rows.session.store, call=RAY_CALL, instead=IN_MEMORY)
+            count = min(WORKERS_MAX, workers_on(needs, call=RAY_CALL, wanted=workers))
         may_skip = on_error == "skip"
         return cls(function, names, batch_size, engine, count, may_skip, needs)  # pyright: ignore[reportArgumentType] - checked above
 

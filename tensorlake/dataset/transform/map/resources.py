@@ -10,7 +10,7 @@ from typing import Any
 from tensorlake.errors import InvalidInputError, missing_extra, shown
 from tensorlake.storage import MemoryStore, Store
 
-__all__ = ["Needs", "connected", "workers_on"]
+__all__ = ["Needs", "check_installed", "connected", "refuse_memory", "workers_on"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,27 +53,33 @@ class Needs:
         return cls(num_gpus or 0, amounts)
 
 
-def workers_on(store: Store, needs: Needs, *, wanted: int | None) -> int:
-    """Return how many workers to start; none starts where the rows cannot be read.
-
-    Args:
-        store: The store of the rows.
-        needs: The resources of each worker.
-        wanted: The number that the user gave; None: as many as the cluster holds now.
+def refuse_memory(store: Store, *, call: str, instead: str) -> None:
+    """Refuse rows that workers on a cluster do not reach.
 
     Raises:
-        InvalidInputError: The rows are in the memory of this process, or no node of the cluster
-            has what a worker needs.
-        MissingExtraError: Ray is not installed.
+        InvalidInputError: They are in the memory of this process.
     """
     if isinstance(store, MemoryStore):
         raise InvalidInputError(
-            f"map(engine='ray') of {store.url!r}: its rows are in the memory of this process, where"
-            " workers of Ray cannot read them\ncopy it to a place that they can: tl.copy(src, dst),"
-            " or map it here: engine='threads'",
+            f"{call} of {store.url!r}: its rows are in the memory of this process, which workers of"
+            f" Ray do not reach\n{instead}",
             dataset=store.url,
         )
-    ray = connected()
+
+
+def workers_on(needs: Needs, *, call: str, wanted: int | None) -> int:
+    """Return how many workers to start.
+
+    Args:
+        needs: The resources of each worker.
+        call: The call, for errors.
+        wanted: The number that the user gave; None: as many as the cluster holds now.
+
+    Raises:
+        InvalidInputError: No node of the cluster has what a worker needs.
+        MissingExtraError: Ray is not installed.
+    """
+    ray = connected(call)
     wants = {"CPU": 1.0, "GPU": needs.num_gpus, **needs.resources}
     wants = {name: amount for name, amount in wants.items() if amount}
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
@@ -93,8 +99,23 @@ def workers_on(store: Store, needs: Needs, *, wanted: int | None) -> int:
     return room if wanted is None else wanted
 
 
-def connected() -> Any:
+def connected(call: str) -> Any:
     """Return Ray, connected to the cluster of this process, or to a new one on this machine.
+
+    Args:
+        call: The call, for an error.
+
+    Raises:
+        MissingExtraError: It is not installed.
+    """
+    ray = check_installed(call)
+    if not ray.is_initialized():
+        ray.init()
+    return ray
+
+
+def check_installed(call: str) -> Any:
+    """Return Ray.
 
     Raises:
         MissingExtraError: It is not installed.
@@ -102,7 +123,5 @@ def connected() -> Any:
     try:
         import ray  # pyright: ignore[reportMissingImports] - of the extra `ray`
     except ImportError as error:
-        raise missing_extra("map(engine='ray')", "ray") from error
-    if not ray.is_initialized():
-        ray.init()
+        raise missing_extra(call, "ray") from error
     return ray

@@ -14,7 +14,7 @@ import simplejpeg
 
 import tensorlake as tl
 from tensorlake.dataset import session_of
-from tensorlake.ingest.engine.files import FileReader
+from tensorlake.ingest.engine.source_files import FileReader
 
 DATA = Path(__file__).parents[4] / "examples" / "data"
 

@@ -7,6 +7,7 @@ import io
 import os
 import tarfile
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -371,3 +372,21 @@ def test_strings_of_numpy_are_paths(pictures, dst):
 def test_workers_are_as_many_as_a_system_starts(pictures, dst):
     with pytest.raises(InvalidInputError, match="workers must be an integer from 1 to 1024"):
         tl.ingest.images(pictures, dst, workers=10**30)
+
+
+def test_an_engine_is_threads_or_ray(tmp_path):
+    with pytest.raises(InvalidInputError, match="engine='processes': give one of 'threads', 'ray'"):
+        tl.ingest.numpy({"x": [1]}, str(tmp_path / "x.tl"), engine="processes")
+    with pytest.raises(InvalidInputError, match="which workers of Ray do not reach"):
+        tl.ingest.numpy({"x": [1]}, "memory://ingest-by-ray", engine="ray")
+    assert not tl.exists("memory://ingest-by-ray")
+
+
+def test_without_ray_nothing_is_made_and_a_dry_run_needs_none(tmp_path):
+    if find_spec("ray") is not None:
+        pytest.skip("Ray is installed")
+    url = str(tmp_path / "x.tl")
+    with pytest.raises(tl.errors.MissingExtraError, match=r"tl\.ingest\.numpy\(engine='ray'\)"):
+        tl.ingest.numpy({"x": [1]}, url, engine="ray")
+    assert not tl.exists(url)
+    assert len(tl.ingest.numpy({"x": [1]}, url, engine="ray", dry_run=True)) == 1
