@@ -81,7 +81,7 @@ class BatchOptions(TypedDict, total=False):
     rank: int | None
     world_size: int | None
     global_batch_size: int | None
-    batch_by: str | None  # "tokens", or a column: what batch_size counts; None: rows
+    batch_by: str | Mapping[str, Any] | None  # "tokens", or a column: what batch_size counts; rows
     balance: Balance | None  # "tokens" or "squares": what ranks have as much of; None: rows
     placement: str | Mapping[str, Any] | None  # "home": rows to the ranks whose disks have them
     mesh: Any  # sizes by axis name, or a torch DeviceMesh

@@ -442,7 +442,10 @@ def resumed(
 def _batches_of(state: LoaderState) -> dict[str, Any]:
     """Return the arguments by which a state's batches were divided; their size is not restored."""
     recorded = state.batches or {}
-    arguments = {"batch_by": recorded["column"]} if "tokens" in recorded else {}
+    by: Any = recorded.get("column")
+    if "parts" in recorded:
+        by = {"column": by, "parts": recorded["parts"]}
+    arguments = {"batch_by": by} if "tokens" in recorded else {}
     kept = {name: recorded[name] for name in ("balance", "placement") if name in recorded}
     return arguments | kept
 

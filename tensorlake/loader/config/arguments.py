@@ -82,7 +82,8 @@ class LoaderArguments:
     group: str | None = None
     limit: int | None = None
     repeat: int | None = None
-    batch_by: str | None = None  # "tokens", or a column: what batch_size counts; rows
+    # What batch_size counts: None: rows; "tokens", or a column; or as a state recorded it.
+    batch_by: str | Mapping[str, Any] | None = None
     balance: Balance | None = None  # what ranks have as much of; rows
     placement: str | Mapping[str, Any] | None = None  # "home", or as a state recorded it
     decode: Mapping[str, Any] | None = None
@@ -289,7 +290,13 @@ def _check_kinds(arguments: LoaderArguments) -> None:
             argument="workers",
             actual=arguments.workers,
         )
-    if arguments.batch_by is not None and not isinstance(arguments.batch_by, str):
+    by: Any = arguments.batch_by
+    if isinstance(by, Mapping):
+        is_column = isinstance(by.get("column"), str)
+        is_column = is_column and is_whole_number(by.get("parts")) and by["parts"] >= 1
+    else:
+        is_column = by is None or isinstance(by, str)
+    if not is_column:
         raise InvalidInputError(
             "batch_by is 'tokens', or the name of a column of lists, got"
             f" {shown(arguments.batch_by)}",

@@ -11,10 +11,11 @@ not depend on their number.
 
 from __future__ import annotations
 
+import math
 import os
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
@@ -96,6 +97,7 @@ class Batching:
         padding: How batches are padded by it; None: they are not.
         null_tokens: Tokens of a row that is NULL.
         place: Returns the ranks whose caches hold rows, to which they go; None: they do not.
+        parts: Divisor of the number of rows of a batch by tokens.
     """
 
     rows: OrderedRows
@@ -105,6 +107,7 @@ class Batching:
     padding: Padding | None = None
     null_tokens: int = 0
     place: Callable[[], Homes] | None = None
+    parts: int = 1
 
     def batches(
         self, sharding: Sharding, start: int, epoch: Hashable, plan: Callable[[], Plan]
@@ -151,6 +154,7 @@ class Batching:
                     budget=budget,
                     padding=self.padding,
                     drop_last=sharding.drop_last,
+                    parts=self.parts,
                 ),
                 self._least_rows(budget),
             ),
@@ -161,7 +165,7 @@ class Batching:
             balanced = BalancedShares(
                 borders.lengths,
                 self.balance,
-                equal_rows=False,
+                equal_rows=self.parts > 1,
                 rows_per_batch=rows,
                 placed=balanced,
             )
@@ -199,8 +203,12 @@ class Batching:
 
     def check_last(self, sharding: Sharding, start: int = 0) -> None:
         """Refuse a short last batch that cannot be divided as a sharding requires."""
-        if not self.rows.is_endless and not self.by_tokens:
-            sharding.check_last(self.rows.num_places, start)
+        if self.rows.is_endless:
+            return
+        if self.by_tokens:  # all others have multiples of as many rows
+            alone = {"rank": 0, "world_size": 1, "equal_parts": self.parts}
+            sharding = replace(sharding, global_batch_size=self.parts, **alone)
+        sharding.check_last(self.rows.num_places, start)
 
     def recorded(self, ask: Callable[[], Sharding]) -> dict[str, Any] | None:
         """Return what a state records, so that the batches of a run can be found again."""
@@ -212,6 +220,7 @@ class Batching:
         return {
             **({} if self.column is None else {"column": self.column}),
             **({"tokens": sharding.global_batch_size} if self.by_tokens else {}),
+            **({"parts": self.parts} if self.parts > 1 else {}),
             **({} if padding is None else {"multiple_of": padding.multiple_of, "to": padding.to}),
             **({} if self.balance is None else {"balance": self.balance}),
             **({} if homes is None else {"placement": homes}),
@@ -275,6 +284,16 @@ class Batching:
         costs = lengths if self.padding is None else self.padding.padded(lengths)
         longest = int(np.argmax(costs))
         most = int(costs[longest])
+        if most * self.parts > budget and self.parts > 1:
+            raise InvalidInputError(
+                f"batches are divided into {self.parts} equal parts, and {self.parts} rows as long"
+                f" as {self._named(longest)} have {most * self.parts:,} tokens of {self.column!r},"
+                f" where a batch of all ranks holds {budget:,}\nraise batch_size or"
+                f" global_batch_size to at least {most * self.parts:,} tokens",
+                argument="batch_size",
+                expected=budget,
+                actual=most * self.parts,
+            )
         if most > budget:
             row = self._named(longest)
             padded = "" if self.padding is None else ", with padding"
@@ -319,8 +338,11 @@ def batching_of(
         InvalidInputError: The rows have no column of tokens, or the arguments exclude each other.
     """
     place = None if arguments.placement is None else _homes_of(rows, arguments, columns)
-    if arguments.batch_by is None and arguments.balance is None:
+    by, parts = arguments.batch_by, 1
+    if by is None and arguments.balance is None:
         return Batching(rows, place=place)
+    if isinstance(by, Mapping):
+        by, parts = str(by["column"]), int(by["parts"])
     name = "batch_by" if arguments.batch_by is not None else "balance"
     value = shown(getattr(arguments, name))
     if (form := form_of(rows)) is not None:
@@ -328,20 +350,14 @@ def batching_of(
             f"{name}={value}: {form.noun} have one length\ngive batch_size=",
             argument=name,
         )
-    if arguments.batch_by is not None and equal_parts > 1:
-        raise InvalidInputError(
-            f"batch_by={value} makes batches of different numbers of rows, which cannot be divided"
-            f" into {equal_parts} equal parts, as sharding= requires\ngive batch_size= rows, or"
-            " rank= and world_size=",
-            argument="batch_by",
-        )
-    column = token_column(rows.selection, f"{name}={value}", arguments.batch_by or "tokens")
-    by_tokens, padding, null_tokens = arguments.batch_by is not None, None, 0
+    column = token_column(rows.selection, f"{name}={value}", by or "tokens")
+    by_tokens, padding, null_tokens = by is not None, None, 0
+    parts = math.lcm(parts, equal_parts) if by_tokens else 1
     if column in columns:
         padding = _padding((arguments.collate or {}).get(column))
         null = (arguments.null or {}).get(column, 0)
         null_tokens = len(null) if np.ndim(null) else 0  # a number fills an empty row
-    return Batching(rows, by_tokens, arguments.balance, column, padding, null_tokens, place)
+    return Batching(rows, by_tokens, arguments.balance, column, padding, null_tokens, place, parts)
 
 
 def _homes_of(

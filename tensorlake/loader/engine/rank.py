@@ -94,7 +94,8 @@ def process_rank_of(
         world_size,
         global_batch_size_of(arguments.batch_size, arguments.global_batch_size, world_size),
         arguments.drop_last,
-        converter.equal_parts,
+        # of rows: batches by tokens have as many rows as can be divided
+        converter.equal_parts if arguments.batch_by is None else 1,
     )
     return ProcessRank(
         sharding, is_known=bool(given or found), compared=None if is_given else group

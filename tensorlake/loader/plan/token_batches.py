@@ -15,6 +15,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -109,7 +110,9 @@ class Padding:
 class Borders:
     """Where the batches of an epoch begin and end, from a place on, each within a budget of tokens.
 
-    They are found in one pass over the places, block by block, as far as they are asked for.
+    Their numbers of rows are multiples of ``parts``: a batch ends before the first that many rows
+    that exceed the budget. Rows at the end of the epoch that are fewer are left out. They are found
+    in one pass over the places, block by block, as far as they are asked for.
     """
 
     def __init__(
@@ -121,9 +124,11 @@ class Borders:
         budget: int,
         padding: Padding | None = None,
         drop_last: bool = False,
+        parts: int = 1,
     ) -> None:
         self.lengths = lengths
-        self.num_rows = num_rows  # places of the epoch
+        self.num_rows = num_rows - max(num_rows - start, 0) % parts  # places of the epoch
+        self._parts = parts
         self._budget = budget
         self._padding = padding
         self._drop_last = drop_last
@@ -146,12 +151,14 @@ class Borders:
             return self._found
 
     def _pass_block(self) -> None:
-        start, stop = self._passed, min(self._passed + BLOCK_PLACES, self.num_rows)
+        block = -(-BLOCK_PLACES // self._parts) * self._parts
+        start, stop = self._passed, min(self._passed + block, self.num_rows)
         lengths = self.lengths.between(start, stop)
         if self._padding is None:
-            self._add(start, lengths.tolist())
+            self._add(start, lengths.reshape(-1, self._parts).sum(axis=1).tolist())
         else:
-            self._add_padded(start, self._padding.padded(lengths).tolist())
+            longest = lengths.reshape(-1, self._parts).max(axis=1)
+            self._add_padded(start, self._padding.padded(longest).tolist())
         self._passed = stop
         if stop < self.num_rows:
             return
@@ -163,8 +170,8 @@ class Borders:
             self._found.append(stop)
 
     def _add(self, start: int, costs: list[int]) -> None:
-        budget, tokens = self._budget, self._tokens
-        for place, cost in enumerate(costs, start):
+        budget, tokens, parts = self._budget, self._tokens, self._parts
+        for place, cost in zip(count(start, parts), costs, strict=False):
             tokens += cost
             if tokens > budget:
                 self._found.append(place)
@@ -172,12 +179,13 @@ class Borders:
         self._tokens = tokens
 
     def _add_padded(self, start: int, costs: list[int]) -> None:
-        budget, first, longest = self._budget, self._found[-1] - 1, self._longest
-        for place, cost in enumerate(costs, start):
+        budget, parts, longest = self._budget, self._parts, self._longest
+        first = self._found[-1] - parts
+        for place, cost in zip(count(start, parts), costs, strict=False):
             longest = max(longest, cost)
             if longest * (place - first) > budget:
                 self._found.append(place)
-                first, longest = place - 1, cost
+                first, longest = place - parts, cost
         self._longest = longest
 
 

@@ -63,7 +63,7 @@ class Job:
         what: A short description.
         state: "queued", "running", "done" (it has an answer) or "failed" (it will never have one).
         started: When it was sent.
-        request: What was asked; None while it has no answer.
+        request: The request; None while it has no answer.
         answer: Its answer; None while it has none, and in a list.
     """
 

@@ -205,6 +205,31 @@ def test_lengths_between_places_are_those_of_the_rows(between, first):
     assert np.array_equal(found, lengths[start:stop])
 
 
+@given(
+    st.lists(st.integers(1, 30), min_size=1, max_size=200),
+    st.integers(1, 8),
+    st.integers(0, 60),
+    st.sampled_from([None, Padding(), Padding(4)]),
+)
+def test_batches_of_equal_parts_hold_as_many_such_parts_as_fit(lengths, parts, more, padding):
+    budget = parts * 32 + more
+    plan = build_access_plan(PlanKey("any", Order("none"), 0, 0), len(lengths))
+    places = PlaceLengths(plan, np.asarray(lengths))
+    made = Borders(places, 0, len(lengths), budget=budget, padding=padding, parts=parts)
+
+    found = [*made.until(len(lengths))]
+
+    def cost(start: int, stop: int) -> int:
+        own = np.asarray(lengths[start:stop])
+        return int(own.sum() if padding is None else padding.padded(own).max() * len(own))
+
+    assert found[-1] == len(lengths) // parts * parts
+    assert all(size % parts == 0 for size in np.diff(found))
+    for start, stop in itertools.pairwise(found):
+        assert cost(start, stop) <= budget
+        assert stop == found[-1] or cost(start, stop + parts) > budget
+
+
 def test_no_batch_is_counted_twice_where_the_short_one_is_dropped():
     sharding = Sharding(0, 1, 20, drop_last=True)
 
