@@ -325,6 +325,8 @@ class Replay:
                     " packed rows, windows, or rows that were chosen by hand\ngive them again:"
                     " ds.runs[name].of(view)"
                 )
+            if (placed := (state.get("batches") or {}).get("placement")) is not None:
+                arguments["placement"] = placed  # what "home" was, without a cache here
             loader = self.rows.__loader__(cast("Framework", framework), arguments)
             loader.load_state_dict(state)
             return loader

@@ -258,6 +258,33 @@ def test_packed_rows_are_given_again(tmp_path):
         again.steps_of(0)
 
 
+@pytest.mark.parametrize("kind", ["mix", "windows", "documents"])
+def test_batches_that_were_placed_are_given_again_without_the_cache(tmp_path, kind):
+    ds = tl.create(tmp_path / "a.tl", {"x": tl.Array("int64", (None,)), "group": "int64"})
+    ds.extend({"x": [np.full(1 + i % 5, i) for i in range(300)], "group": np.arange(300) // 30})
+    ds.commit("rows")
+    rows = {
+        "mix": lambda: tl.mix({"a": (ds[:100], 1), "b": (ds[100:], 1)}, stop="all"),
+        "windows": lambda: ds.windows(["x"], by="group", size=4, step=2),
+        "documents": lambda: ds.pack("x", 16, split=False),
+    }[kind]()
+    with ds.run("placed") as run:
+        seen = []
+        loader = run.loader(
+            rows, batch_size=4, drop_last=True, shuffle=True, seed=3, rank=0, world_size=2,
+            placement="home", cache_dir=tmp_path / "cache", cache={"disk": "1MiB"},
+        )  # fmt: skip
+        for batch in loader:
+            seen.append({name: batch[name] for name in batch})
+            run.log(loss=0.0)
+
+    again = ds.runs["placed"].of(rows)
+
+    for step in (0, 2, len(seen) - 1):
+        batch = again.batch(step, rank=0)
+        assert all(repr(batch[name]) == repr(seen[step][name]) for name in seen[step])
+
+
 def plus_one(row):
     return {**row, "label": row["label"] + 1}
 
