@@ -110,7 +110,7 @@ if TYPE_CHECKING:
     open = open_dataset  # noqa: A001 - likewise tl.open
     run, runs = open_run, open_runs
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Names are loaded when they are first used: a program that only wants errors, or a command line
 # that only prints its help, does not wait for NumPy and a hundred modules.
