@@ -116,9 +116,7 @@ def _plan(sides: BothSides, overlap: Overlap) -> _Plan:
             order = np.argsort(places, kind="stable")
             order = order[places[order] >= 0]
             moves[spec.id] = rows[order], places[order]
-    gone = gone[gone >= 0]
-    gone = gone[sides.is_shown(gone)]  # or a deletion of what they deleted would be a change
-    return _Plan(moves, np.sort(gone), np.sort(returned))
+    return _Plan(moves, np.sort(gone[gone >= 0]), np.sort(returned))
 
 
 async def _moved(sides: BothSides, overlap: Overlap, plan: _Plan) -> Staged:

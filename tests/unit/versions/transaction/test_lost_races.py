@@ -226,23 +226,3 @@ def test_a_restore_comes_after_both_winners(objects):
     assert newest["x"][:].tolist() == [*range(ROWS)]
     assert [one.version for one in newest.log()] == [f"main@{seq}" for seq in (4, 3, 2, 1, 0)]
     assert newest.at("main@3")["x"][:].tolist() == [0, -1, *range(2, ROWS), 100]
-
-
-def test_a_deletion_of_rows_that_the_winner_deleted_publishes_nothing(objects):
-    dataset = open_on(overtaken(objects, lambda ds: ds.delete([1, 2])))
-    dataset.delete([2, 1])
-
-    assert dataset.commit("again").version == "main@2"
-
-    assert open_on(objects).version == "main@2"
-
-
-def test_a_deletion_counts_the_rows_that_the_winner_left(objects):
-    dataset = open_on(overtaken(objects, lambda ds: ds.delete([1, 2])))
-    dataset.delete([1, 2, 3])
-
-    dataset.commit()
-
-    newest = open_on(objects)
-    assert newest["x"][:].tolist() == [0, *range(4, ROWS)]
-    assert newest.log(1)[0].changes.delete == ((3, 4),)
