@@ -385,7 +385,7 @@ def _distinct(values: npt.NDArray[Any]) -> tuple[Sequence[Value], Int64Array]:
     above = (values.astype(np.uint64) - np.uint64(low % (1 << 64))).astype(np.int64)
     present = np.bincount(above) > 0
     places = np.cumsum(present) - 1
-    return (np.flatnonzero(present) + low).tolist(), places[above]
+    return [low + place for place in np.flatnonzero(present).tolist()], places[above]
 
 
 def _narrowest(count: int) -> np.dtype[Any]:

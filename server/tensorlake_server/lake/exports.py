@@ -101,13 +101,15 @@ class Exports:
         work = self._folder / f".{id_}"
         room = self._room(who)
         work.mkdir(mode=0o700, parents=True)
+        about = _About(who, dataset, file, media_type)
         try:
+            _write_about(work, about)  # what is being written counts for its client, too
             fill(work / file, lambda: _check_room(work, room))
             if (work / file).is_dir():
                 file = _packed(work / file, lambda: _check_room(work, room)).name
+                about = _About(who, dataset, file, media_type)
+                _write_about(work, about)
             _check_room(work, room)
-            about = _About(who, dataset, file, media_type)
-            (work / ABOUT).write_bytes(msgspec.json.encode(about))
             work.rename(self._folder / id_)
         except BaseException:
             shutil.rmtree(work, ignore_errors=True)
@@ -156,6 +158,13 @@ class Exports:
         return Export(
             folder.name, about.dataset, path, about.media_type, nbytes, _made_s(folder) + KEPT_S
         )
+
+
+def _write_about(folder: Path, about: _About) -> None:
+    """Replace it at once: other exports read it to count what is left."""
+    new = folder / f"{ABOUT}.new"
+    new.write_bytes(msgspec.json.encode(about))
+    new.replace(folder / ABOUT)
 
 
 def _about(folder: Path) -> _About | None:

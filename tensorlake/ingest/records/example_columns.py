@@ -39,33 +39,17 @@ class FeatureParts:
     Attributes:
         kind: "bytes", of one value in each; "float32" or "int64", packed.
         parts: The bytes of the value or of the packed list, in each record.
+        counts: The number of values in each record.
     """
 
     kind: str
     parts: FieldParts
-
-    def counts(self) -> Int64Array:
-        """Return the number of values in each record; ValueError where a list is cut off."""
-        lengths = self.parts.stops - self.parts.starts
-        if self.kind == "bytes":
-            return np.ones(len(lengths), np.int64)
-        if self.kind == "float32":
-            return lengths // _FLOAT_NBYTES
-        is_last = np.frombuffer(self._joined(), np.uint8) < _MARK
-        stops = np.cumsum(lengths)
-        if not bool(is_last[stops - 1].all()):
-            raise ValueError("a list of integers is cut off")
-        before = np.concatenate([[0], np.cumsum(is_last)])
-        return before[stops] - before[stops - lengths]
+    counts: Int64Array
 
     def numbers(self) -> np.ndarray:
         """Return the numbers of all records, one record after another; ValueError as `varints`."""
-        content = self._joined()
+        content = _joined(self.parts)
         return varints(content) if self.kind == "int64" else np.frombuffer(content, "<f4")
-
-    def _joined(self) -> bytes:
-        content = self.parts.together()
-        return b"".join(self.parts.each()) if content is None else content
 
 
 def parse_together(
@@ -111,7 +95,7 @@ def _column(feature: FeatureParts, rows: int, kind: SampleType) -> Any:
     own = () if kind.is_media else kind.shape or ()
     if feature.kind == "bytes":
         return None if own else [value_of(kind, one) for one in feature.parts.each()]
-    counts = feature.counts()
+    counts = feature.counts
     if not bool((counts == counts[0]).all()) or own.count(None) > 1 or 0 in own:
         return None
     lengths = [-1 if one is None else one for one in own]
@@ -196,8 +180,27 @@ def _features(cursor: _Cursor, stops: Int64Array) -> dict[str, FeatureParts]:
         _require(cursor.enter(_FIRST) == stop)
         if tag != _FIRST:
             _require(cursor.at < stop)
-        if tag == _SECOND:
-            _require((stop - cursor.at) % _FLOAT_NBYTES == 0)
-        features[name] = FeatureParts(_KINDS[tag], FieldParts(cursor.content, cursor.at, stop))
+        parts = FieldParts(cursor.content, cursor.at, stop)
+        features[name] = FeatureParts(_KINDS[tag], parts, _counts(tag, parts))
         cursor.at = stop
     return features
+
+
+def _counts(tag: int, parts: FieldParts) -> Int64Array:
+    """Return the number of values in each record; a list that is cut off is another form."""
+    lengths = parts.stops - parts.starts
+    if tag == _FIRST:
+        return np.ones(len(lengths), np.int64)
+    if tag == _SECOND:
+        _require(lengths % _FLOAT_NBYTES == 0)
+        return lengths // _FLOAT_NBYTES
+    is_last = np.frombuffer(_joined(parts), np.uint8) < _MARK
+    stops = np.cumsum(lengths)
+    _require(is_last[stops - 1])
+    before = np.concatenate([[0], np.cumsum(is_last)])
+    return before[stops] - before[stops - lengths]
+
+
+def _joined(parts: FieldParts) -> bytes:
+    content = parts.together()
+    return b"".join(parts.each()) if content is None else content

@@ -163,7 +163,7 @@ class _Seen:
 
     def add_together(self, feature: FeatureParts) -> None:
         """Add the values of a feature in many records."""
-        self.counts.update(np.unique(feature.counts()).tolist())
+        self.counts.update(np.unique(feature.counts).tolist())
         self.kinds.add(feature.kind)
         if feature.kind == "bytes":
             self.values += feature.parts.each()

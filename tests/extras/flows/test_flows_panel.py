@@ -30,7 +30,7 @@ def publish(name):
     return name.upper()
 
 
-@flows.flow(name="release")
+@flows.flow(name="shown")
 def release_shown(name):
     return flows.approval(f"publish {name}?") and publish(name)
 

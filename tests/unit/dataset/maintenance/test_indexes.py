@@ -37,6 +37,27 @@ def batch(rows):
     return {"label": n % 3, "price": n % 10 / 10, "name": [f"n{i % 7}" for i in n]}
 
 
+@pytest.mark.parametrize("kind", [tl.Scalar("uint64"), tl.Sequence(tl.Scalar("uint64"))])
+def test_a_bitmap_has_integers_beyond_int64(kind):
+    is_scalar = isinstance(kind, tl.Scalar)
+    condition = "u = $x" if is_scalar else "CONTAINS(u, $x)"
+    dataset = create_on(MemoryStore(), {"u": kind})
+    for low in (0, 2**63):  # built of small integers, then brought up to date
+        values = [low + n % 97 for n in range(1_000)]
+        dataset.extend({"u": values if is_scalar else [[one, one] for one in values]})
+        dataset.commit("more")
+        if low:
+            dataset.optimize()
+        else:
+            dataset.create_index("u", kind="bitmap")
+            dataset.commit("indexed")
+
+    found = dataset.query(f"WHERE {condition}", x=2**63 + 5)
+
+    assert "bitmap" in found.explain()
+    assert len(found) == len(range(5, 1_000, 97))
+
+
 def explained(dataset, text):
     return dataset.query(text).explain()
 

@@ -65,7 +65,7 @@ def test_records_of_one_form_are_parsed_as_each_is(rows):
         if feature.kind == "bytes":
             assert [[one] for one in feature.parts.each()] == each
             continue
-        counts = feature.counts()
+        counts = feature.counts
         assert counts.tolist() == [len(one) for one in each]
         np.testing.assert_array_equal(feature.numbers(), np.concatenate(each))
 

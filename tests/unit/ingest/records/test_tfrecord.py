@@ -267,6 +267,19 @@ def test_damage_is_found_and_left_out_alone(shard, tmp_path, at, why, rows):
         assert (ds["x"][:].tolist(), ds.ingest_report.rejected) == (rows, 1)
 
 
+def test_a_list_that_is_cut_off_is_left_out_alone(tmp_path):
+    path = tmp_path / "x.tfrecord"
+    rows = [example(x=[n, n + 1]) for n in range(20)]
+    rows[5] = rows[5].replace(b"\x05\x06", b"\x81\x81")  # each byte announces another one
+    path.write_bytes(records_of(*rows))
+
+    with pytest.raises(InvalidInputError, match=r"record 5 of x.tfrecord: a list .* is cut off"):
+        tl.ingest.tfrecord(path, str(tmp_path / "x.tl"))
+    ds = tl.ingest.tfrecord(path, str(tmp_path / "x.tl"), on_error="skip")
+
+    assert [one[0] for one in ds["x"].to_list()] == [n for n in range(20) if n != 5]
+
+
 @pytest.mark.parametrize("missing", [1, 4, 5, 30])
 def test_a_file_that_is_cut_off_has_the_records_before(shard, tmp_path, missing):
     shard.write_bytes(shard.read_bytes()[:-missing])

@@ -6,6 +6,8 @@ import io
 import json
 import os
 import zipfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,6 +19,8 @@ import tensorlake as tl
 from tensorlake.errors import InvalidInputError
 from tensorlake_server import Settings, create_app
 from tensorlake_server.auth.tokens import create_token
+from tensorlake_server.http.problems import Problem
+from tensorlake_server.lake.exports import Exports
 from tests.unit.server.conftest import HOST, TOKEN, AppClient, InProcess
 
 SCOPES = {"ana": ["read"], "ben": ["read"], "partner": ["read:pets#best"], "other": ["read:none"]}
@@ -144,6 +148,32 @@ def test_exports_have_a_budget_and_end(connect: AppClient, lake: Path, tmp_path:
     assert (full.status_code, full.json()["code"]) == (413, "exports-full")
     assert [one.name for one in folder.glob("*")] == [again.json()["id"]]
     assert client.get(first.json()["url"]).status_code == 404
+
+
+def test_exports_of_one_client_at_once_count_together(lake: Path, tmp_path: Path) -> None:
+    exports = Exports(tmp_path / "exports", budget=1_000)
+
+    def small(_: int) -> str:
+        def fill(path: Path, check: Callable[[], None]) -> None:
+            path.write_bytes(bytes(10))
+            check()
+
+        export = exports.write("ana", "pets", "x.csv", "text/csv", fill)
+        found = exports.find(export.id, "ana")
+        exports.remove(export)
+        return "" if found is None else found.path.name
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(small, range(300))) == {"x.csv"}
+
+    def nested(path: Path, check: Callable[[], None]) -> None:
+        path.write_bytes(bytes(300))
+        check()
+        exports.write("ana", "pets", "y.csv", "text/csv", nested)
+
+    with pytest.raises(Problem) as refused:
+        exports.write("ana", "pets", "x.csv", "text/csv", nested)
+    assert refused.value.status_code == 413
 
 
 def test_an_export_that_takes_too_long_ends_and_leaves_nothing(
