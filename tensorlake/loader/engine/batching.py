@@ -347,7 +347,8 @@ def batching_of(
     value = shown(getattr(arguments, name))
     if (form := form_of(rows)) is not None:
         raise InvalidInputError(
-            f"{name}={value}: {form.noun} have one length\ngive batch_size=",
+            f"{name}={value}: {form.noun} have one length"
+            f"\n{'give batch_size=' if arguments.batch_by is not None else f'leave {name}= out'}",
             argument=name,
         )
     column = token_column(rows.selection, f"{name}={value}", by or "tokens")

@@ -136,7 +136,11 @@ def _filtered(rows: Bytes, kind: int, pixel_nbytes: int) -> Bytes:
 
 
 def _deflated(sample: Buffer) -> Buffer | None:
-    """Return the data of the IDAT chunks; None if one is damaged, or there is none before tRNS."""
+    """Return the data of the IDAT chunks.
+
+    None if one is damaged, or there is none before tRNS or another critical chunk, whose name
+    begins with a capital: a decoder that does not know it has to refuse the file.
+    """
     view, position = memoryview(sample), _IHDR_END
     found: list[memoryview] = []
     while position + _CHUNK.size + _CRC_NBYTES <= len(view):
@@ -150,7 +154,7 @@ def _deflated(sample: Buffer) -> Buffer | None:
             if zlib.crc32(view[begin - 4 : end]) != own:
                 return None
             found.append(view[begin:end])
-        elif found:
+        elif found or name[:1].isupper():
             break
         position = end + _CRC_NBYTES
     return found[0] if len(found) == 1 else b"".join(found) or None

@@ -133,6 +133,18 @@ def test_a_transparent_colour_and_a_gray_file_of_a_colour_tensor_are_libpngs_to_
     )
 
 
+@pytest.mark.parametrize("kind", ["unknown", "a second header"])
+def test_a_file_that_libpng_refuses_is_refused_whatever_its_filter(kind: str) -> None:
+    content = CODEC.encode(scene((30, 20, 3), np.uint8), None)
+    name, data = (b"ABCD", b"") if kind == "unknown" else (b"IHDR", content[16:29])
+    changed = rebuilt(content, more=chunk(name, data))
+    out = np.empty((30, 20, 3), np.uint8)
+
+    assert not decode_rows(changed, out, imagecodecs)
+    with pytest.raises(ValueError, match=r"."):
+        CODEC.decode(changed, out)
+
+
 def test_pixels_of_another_order_in_memory_are_filled() -> None:
     pixels = scene((12, 10, 3), np.uint8)
     out = np.empty((12, 20, 3), np.uint8)[:, ::2]

@@ -180,6 +180,7 @@ def test_impossible_windows_are_refused(steps, arguments, words):
         ({"decode": {"frame": tl.decode.RandomResizedCrop(4, 4)}}, "draws random numbers"),
         ({"decode": {"frame": [tl.decode.Resize(4, 4), tl.decode.Flip()]}}, "draws random numbers"),
         ({"batch_by": "tokens"}, "windows have one length"),
+        ({"balance": "tokens"}, r"windows have one length\nleave balance= out"),
     ],
 )
 def test_arguments_that_would_break_windows_are_refused(steps, arguments, words):
