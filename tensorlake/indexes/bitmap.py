@@ -183,7 +183,7 @@ class _Lists:
         """Yield the rows of each value, in order of the values."""
         owners = [place[numbers] for numbers, _, _ in self.runs]
         batch = np.repeat(np.arange(len(owners)), [len(one) for one in owners])
-        starts = [np.concatenate(([0], stops[:-1])) for _, stops, _ in self.runs]
+        starts = [np.concatenate(([0], stops))[:-1] for _, stops, _ in self.runs]
         stops = [stops for _, stops, _ in self.runs]
         none = np.zeros(0, np.int64)
         owner, first, last = (np.concatenate([none, *each]) for each in (owners, starts, stops))

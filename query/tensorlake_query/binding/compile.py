@@ -252,7 +252,8 @@ class _Clauses:
                 if is_renamed:
                     check_decoded(bound, self._binder.text)
                 default = expr.name if isinstance(expr, ast.Column) else print_expr(expr)
-                if is_joined_row_column(bound):  # that of the output is the first table's
+                beneath = bound if grouping is None else grouping.beneath(bound)
+                if is_joined_row_column(beneath):  # that of the output is the first table's
                     default = print_expr(expr)
                 self._check_row_alias(written, bound)
                 found = [Output(written.alias or default, bound)]

@@ -75,6 +75,13 @@ class Grouping:
             return self._column(expr)
         return None
 
+    def beneath(self, bound: Bound) -> Bound:
+        """Return the key whose slot an expression is; of others itself."""
+        if isinstance(bound, ColumnRef) and bound.name.startswith("#") and bound.name[1:].isdigit():
+            place = int(bound.name[1:])
+            return self.keys[place] if place < len(self.keys) else bound
+        return bound
+
     def columns(self) -> list[tuple[str, Bound]]:
         """Return what `*` is: every column, keys as they are, the others stacked."""
         return [(name, self._star(name)) for name in self._binder.schema]

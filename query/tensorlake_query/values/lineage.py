@@ -62,7 +62,7 @@ def row_column(source: ColumnSource, name: str, rows: IntArray) -> Vector:
     lineage = lineage_of(source)
     if lineage is None:
         came = "came from no item" if name == "_source" else "are rows of no version"
-        raise RowError(f"rows that a query made {came}", 0)
+        raise RowError(f"rows that a query made {came}; a.{name} is of a table a of a join", 0)
     stored, beneath = lineage.source, lineage.rows(rows)
     if name == "_row":
         is_numbered = isinstance(stored, IdentifiedSource)

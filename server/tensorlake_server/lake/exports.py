@@ -99,17 +99,20 @@ class Exports:
         self.remove_old()
         id_ = secrets.token_urlsafe(ID_NBYTES)
         work = self._folder / f".{id_}"
-        room = self._room(who)
         work.mkdir(mode=0o700, parents=True)
         about = _About(who, dataset, file, media_type)
+
+        def check() -> None:
+            self._check_room(work, who)
+
         try:
             _write_about(work, about)  # what is being written counts for its client, too
-            fill(work / file, lambda: _check_room(work, room))
+            fill(work / file, check)
             if (work / file).is_dir():
-                file = _packed(work / file, lambda: _check_room(work, room)).name
+                file = _packed(work / file, check).name
                 about = _About(who, dataset, file, media_type)
                 _write_about(work, about)
-            _check_room(work, room)
+            check()
             work.rename(self._folder / id_)
         except BaseException:
             shutil.rmtree(work, ignore_errors=True)
@@ -142,10 +145,24 @@ class Exports:
         names = (one for one in self._folder.glob("*") if ID.fullmatch(one.name.removeprefix(".")))
         return list(names)
 
-    def _room(self, who: str) -> int:
-        """Return how many bytes a client may add."""
+    def _check_room(self, work: Path, who: str) -> None:
+        """Refuse an export that needs more than all others, also those under way, leave."""
+        room = self._room(work, who)
+        if _nbytes(work) > room:
+            raise Problem(
+                413,
+                "exports-full",
+                f"the export needs more than the {max(room, 0):,} bytes that are left for this"
+                " client (exports_nbytes)\nexport fewer rows or columns, or delete earlier exports:"
+                " DELETE /v1/exports/{id}",
+            )
+
+    def _room(self, work: Path, who: str) -> int:
+        """Return how many bytes of a client an export may have."""
         used = own = 0
         for one in self._all():
+            if one == work:
+                continue
             nbytes, about = _nbytes(one), _about(one)
             used += nbytes
             own += nbytes if about is not None and about.who == who else 0
@@ -170,7 +187,7 @@ def _write_about(folder: Path, about: _About) -> None:
 def _about(folder: Path) -> _About | None:
     try:
         return msgspec.json.decode((folder / ABOUT).read_bytes(), type=_About)
-    except OSError:
+    except (OSError, msgspec.DecodeError):  # another server removes it, or a full disk cut it off
         return None
 
 
@@ -190,17 +207,6 @@ def _nbytes(folder: Path) -> int:
             except OSError:
                 continue  # renamed, or removed
     return sizes
-
-
-def _check_room(work: Path, room: int) -> None:
-    if _nbytes(work) > room:
-        raise Problem(
-            413,
-            "exports-full",
-            f"the export needs more than the {max(room, 0):,} bytes that are left for this client"
-            " (exports_nbytes)\nexport fewer rows or columns, or delete earlier exports: DELETE"
-            " /v1/exports/{id}",
-        )
 
 
 def _packed(folder: Path, check: Callable[[], None]) -> Path:

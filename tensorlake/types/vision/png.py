@@ -39,6 +39,9 @@ TRIAL_NBYTES: Final = 16 << 10
 PEEKED_ROWS: Final = 4
 """Rows whose filters are read before all are inflated: libpng's files differ in them by then."""
 
+CHUNKS_LIMIT: Final = 4096
+"""Chunks of a file that is read: libpng writes one for each 8 KiB, and empty ones take time."""
+
 SUM_NBYTES: Final = 32 << 10
 """Bytes that are summed down their columns at once: those of a core's first cache."""
 
@@ -138,12 +141,15 @@ def _filtered(rows: Bytes, kind: int, pixel_nbytes: int) -> Bytes:
 def _deflated(sample: Buffer) -> Buffer | None:
     """Return the data of the IDAT chunks.
 
-    None if one is damaged, or there is none before tRNS or another critical chunk, whose name
-    begins with a capital: a decoder that does not know it has to refuse the file.
+    None if one is damaged, if there are very many, or none before tRNS or another critical chunk,
+    whose name begins with a capital: a decoder that does not know it has to refuse the file.
     """
     view, position = memoryview(sample), _IHDR_END
     found: list[memoryview] = []
+    count = 0
     while position + _CHUNK.size + _CRC_NBYTES <= len(view):
+        if (count := count + 1) > CHUNKS_LIMIT:
+            return None
         length, name = _CHUNK.unpack_from(view, position)
         begin = position + _CHUNK.size
         end = begin + length

@@ -58,6 +58,40 @@ def test_a_bitmap_has_integers_beyond_int64(kind):
     assert len(found) == len(range(5, 1_000, 97))
 
 
+@pytest.mark.parametrize(
+    ("kind", "none", "cat"),
+    [
+        (tl.ClassLabel(["cat", "dog"], multi=True), [], [0]),
+        (tl.ClassLabel(["cat", "dog"], nullable=True), None, 0),
+        (tl.Sequence(tl.ClassLabel(["cat", "dog"])), [], [0]),
+        (tl.Scalar("int64", nullable=True), None, 0),
+    ],
+)
+@pytest.mark.parametrize("is_updated", [False, True])
+def test_batches_without_any_item_shift_no_list_of_a_bitmap(kind, none, cat, is_updated):
+    dog = [1] if isinstance(cat, list) else 1
+    some = [cat if n % 50 == 0 else dog for n in range(6_000)]
+    dataset = create_on(MemoryStore(), {"x": kind})
+    dataset.extend({"x": [none] * 200_000})
+    dataset.commit("labels come later")
+    dataset.extend({"x": some})
+    dataset.commit("labels")
+    dataset.create_index("x", kind="bitmap")
+    dataset.commit("indexed")
+    if is_updated:
+        dataset.extend({"x": [none] * 100})
+        dataset["x"][[5, 200_050]] = [none, none]
+        dataset.commit("changed")
+        dataset.optimize()
+
+    condition = "CONTAINS(x, 0)" if isinstance(kind, tl.Sequence) else "x = 0"
+    condition = "CONTAINS(x, 'cat')" if getattr(kind, "multi", False) else condition
+    found = dataset.query(f"SELECT _row WHERE {condition}")
+
+    expected = [200_000 + n for n in range(0, 6_000, 50) if not (is_updated and n == 50)]
+    assert found["_row"][:].tolist() == expected
+
+
 def explained(dataset, text):
     return dataset.query(text).explain()
 

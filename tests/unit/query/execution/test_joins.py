@@ -393,6 +393,8 @@ def test_row_columns_of_a_table_are_known_by_its_name_alone():
     assert list(found(f"SELECT * {joined}").columns) == ["b.k"]
     assert samples(found(f"SELECT b._row {joined}").columns["b._row"]) == [1, 2, 2]
     assert samples(found("SELECT x._row FROM this AS x WHERE x._row > 0").columns["_row"]) == [1, 2]
+    grouped = found(f"SELECT b._row, a._row, COUNT(*) AS n {joined} GROUP BY a._row, b._row")
+    assert [*grouped.columns] == ["b._row", "a._row", "n"]
     named = f'SELECT j."b._row" AS r FROM (SELECT b._row {joined}) AS j'
     assert samples(found(named).columns["r"]) == [1, 2, 2]
     for text, expected in [

@@ -151,7 +151,7 @@ def test_exports_have_a_budget_and_end(connect: AppClient, lake: Path, tmp_path:
 
 
 def test_exports_of_one_client_at_once_count_together(lake: Path, tmp_path: Path) -> None:
-    exports = Exports(tmp_path / "exports", budget=1_000)
+    exports = Exports(tmp_path / "exports", budget=10_000)
 
     def small(_: int) -> str:
         def fill(path: Path, check: Callable[[], None]) -> None:
@@ -166,8 +166,12 @@ def test_exports_of_one_client_at_once_count_together(lake: Path, tmp_path: Path
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(small, range(300))) == {"x.csv"}
 
+    cut_off = tmp_path / "exports" / f".{'A' * 22}"
+    cut_off.mkdir()
+    (cut_off / "about.json").touch()
+
     def nested(path: Path, check: Callable[[], None]) -> None:
-        path.write_bytes(bytes(300))
+        path.write_bytes(bytes(3_000))
         check()
         exports.write("ana", "pets", "y.csv", "text/csv", nested)
 

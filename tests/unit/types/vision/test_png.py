@@ -145,6 +145,14 @@ def test_a_file_that_libpng_refuses_is_refused_whatever_its_filter(kind: str) ->
         CODEC.decode(changed, out)
 
 
+def test_a_file_of_very_many_chunks_is_libpngs_to_read() -> None:
+    pixels = scene((30, 20, 3), np.uint8)
+    content = rebuilt(CODEC.encode(pixels, None), more=chunk(b"IDAT", b"") * 5_000)
+
+    assert not decode_rows(content, np.empty_like(pixels), imagecodecs)
+    assert np.array_equal(decoded(content, pixels), pixels)
+
+
 def test_pixels_of_another_order_in_memory_are_filled() -> None:
     pixels = scene((12, 10, 3), np.uint8)
     out = np.empty((12, 20, 3), np.uint8)[:, ::2]
