@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -26,7 +27,7 @@ WAIT_S = 120
 def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A server, and its address; killed at the end if it still runs."""
     with _started(*arguments) as (server, link):
-        yield server, link.partition("#")[0].rstrip("/")
+        yield server, f"http://{urlsplit(link).netloc}"  # the link may lead to the one dataset
 
 
 @contextmanager

@@ -30,7 +30,7 @@ def publish(name):
     return name.upper()
 
 
-@flows.flow(name="shown")
+@flows.flow(name="release")
 def release_shown(name):
     return flows.approval(f"publish {name}?") and publish(name)
 

@@ -330,7 +330,7 @@ def publish(name):
 
 
 @flows.flow
-def release(name):
+def publication(name):
     return flows.approval(f"publish {name}?") and publish(name)
 
 
@@ -358,7 +358,7 @@ def test_flows_are_listed_approved_retried_and_cancelled_over_http(
     lake: Lake, service: None
 ) -> None:
     del service
-    good, bad, late = (flows.start(release, one) for one in ("pets", "broken", "late"))
+    good, bad, late = (flows.start(publication, one) for one in ("pets", "broken", "late"))
     with lake.serving() as (_, address), ExitStack() as stack:
         reader, maintainer, clinic = (
             stack.enter_context(lake.client(address, who))
@@ -370,7 +370,7 @@ def test_flows_are_listed_approved_retried_and_cancelled_over_http(
             for client in (reader, clinic)
         ]
         assert clinic.get("/v1/flows").status_code == 403  # of one dataset
-        listed = reader.get("/v1/flows", params={"flow": "release"}).json()["flows"]
+        listed = reader.get("/v1/flows", params={"flow": "publication"}).json()["flows"]
         answer_of(reader, ask(reader, "WHERE x < 3", **ASYNC).headers["Location"])
         for id_ in (good.id, bad.id):
             state_of(reader, id_, "waiting")
@@ -392,7 +392,7 @@ def test_flows_are_listed_approved_retried_and_cancelled_over_http(
     assert (again.status_code, retried.status_code) == (409, 200)
     assert ended["state"] == "cancelled"
     assert (unknown.status_code, unknown.json()["code"]) == (404, "not-found")
-    assert names == {"release"}  # jobs are of their clients
+    assert names == {"publication"}  # jobs are of their clients
 
 
 def test_a_server_without_the_extra_says_so(lake: Lake) -> None:
