@@ -99,7 +99,7 @@ class CheckReport:
     def __repr__(self) -> str:
         damage = sum(one.severity == "damage" for one in self.findings) + self.left_out
         warnings = len(self.findings) + self.left_out - damage
-        verdict = ": no problems found"
+        verdict = ": no damage" if self.findings else ": no problems found"
         if damage:
             verdict = f" is damaged: {plural(damage, 'finding')}"
         if warnings:
