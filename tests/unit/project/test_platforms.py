@@ -28,6 +28,7 @@ CHECKED_ELSEWHERE = {  # file -> what keeps its calls from a system that lacks t
     "server/tensorlake_server/app/workers.py": "the settings refuse --workers without os.fork",
     "tensorlake/loader/config/rank_board.py": "check_workers() refuses workers without fcntl",
     "tensorlake/loader/frameworks/torch.py": "likewise, before it is imported",
+    "tensorlake/workloads/flows/executors.py": "Executor.is_possible() asks for fcntl",
 }
 IMPORTS = re.compile(rf"^\s*(?:import|from) (?:{'|'.join(MODULES)})\b", re.MULTILINE)
 SYSTEMS = {"win32": "Windows", "darwin": "macOS"}
