@@ -14,6 +14,7 @@ from tensorlake.workloads.flows.database import QUEUE, clients
 from tensorlake.workloads.flows.definition import WAITS_FOR, Flow
 from tensorlake.workloads.flows.executors import NO_CODE
 from tensorlake.workloads.flows.jobs import NAME as JOB
+from tensorlake.workloads.flows.jobs import STATES as JOB_STATES
 
 __all__ = [
     "FlowRun",
@@ -26,15 +27,7 @@ __all__ = [
     "start",
 ]
 
-STATES = {
-    "ENQUEUED": "queued",
-    "DELAYED": "queued",
-    "PENDING": "running",
-    "SUCCESS": "done",
-    "ERROR": "failed",
-    "MAX_RECOVERY_ATTEMPTS_EXCEEDED": "failed",
-    "CANCELLED": "cancelled",
-}
+STATES = {**JOB_STATES, "CANCELLED": "cancelled"}
 OWN = "DBOS."
 """Steps of DBOS's own: events and messages."""
 
