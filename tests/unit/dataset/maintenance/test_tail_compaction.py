@@ -52,7 +52,7 @@ def test_the_64th_commit_is_followed_by_an_entry_that_changes_nothing():
 def test_a_handle_loses_no_race_to_its_own_compaction():
     objects = CountingStore(MemoryStore())
     ds = append_until(numbers(objects), COMMITS)
-    ds.check(full=False)  # waits for it
+    session_of(ds).check_open()  # waits for it, and stays at main@64
     wait_for_storage()
     objects.reset()
 
