@@ -12,7 +12,7 @@ from os import PathLike
 from pathlib import PurePath
 from typing import Any
 
-from tensorlake.dataset import Dataset
+from tensorlake.dataset import Dataset, SkippedItem
 from tensorlake.errors import InvalidInputError, shown
 from tensorlake.ingest.arrays.columns import ArrayColumn, OpenArrays, array_columns, cut_rows
 from tensorlake.ingest.engine.found_files import Piece
@@ -20,6 +20,7 @@ from tensorlake.ingest.engine.options import IngestOptions
 from tensorlake.ingest.engine.source import LoadedRows, given_settings, part_of
 from tensorlake.ingest.engine.source_files import SourceFiles
 from tensorlake.ingest.tables.arrow import check_pieces, ingest_pieces
+from tensorlake.storage import public_url
 from tensorlake.types import Ragged, SampleType, as_type
 
 __all__ = ["ingest_array_files"]
@@ -60,18 +61,26 @@ def ingest_array_files(
     if isinstance(columns, str):
         raise InvalidInputError(f"columns={shown(columns)}: give a list of names: [{columns!r}]")
     given = {name: as_type(one) for name, one in (schema or {}).items()}
+    is_strict = options.get("on_error", "raise") == "raise"
     types: dict[str, SampleType] = {}
     pieces: list[Piece] = []
-    for path in paths:
-        with opened(path) as arrays:
-            found = array_columns(arrays, columns, given)
-            own = {name: one.kind for name, one in found.items()}
-            if not found:
-                continue
-            types = types or own
-            if own != types:
-                raise _differs(arrays, own, types, paths[0])
-            pieces += [Piece(path, start, stop, size) for start, stop, size in cut_rows(found)]
+    left_out: list[SkippedItem] = []
+    for at, path in enumerate(paths, start=1):
+        try:
+            with opened(path) as arrays:
+                found = array_columns(arrays, columns, given)
+        except InvalidInputError as error:
+            if is_strict or (at == len(paths) and not types):
+                raise
+            left_out.append(SkippedItem(PurePath(path).name, error.message.splitlines()[0]))
+            continue
+        own = {name: one.kind for name, one in found.items()}
+        if not found:
+            continue
+        types = types or own
+        if own != types:
+            raise _differs(public_url(path), own, types, public_url(paths[0]))
+        pieces += [Piece(path, start, stop, size) for start, stop, size in cut_rows(found)]
     check_pieces(kind, pieces, types)
 
     def read(piece: Piece, only: Sequence[str] | None = None) -> dict[str, Any]:
@@ -99,6 +108,7 @@ def ingest_array_files(
         options,
         files=files,
         settings=given_settings(schema, columns=None if columns is None else [*columns], key=key),
+        left_out=left_out,
         key=key,
         keys=None if key is None else lambda piece: read(piece, [key])[key],
         names_classes=False,
@@ -131,7 +141,7 @@ def _joined(parts: Sequence[Any]) -> Any:
 
 
 def _differs(
-    opened: OpenArrays,
+    place: str,
     own: Mapping[str, SampleType],
     types: Mapping[str, SampleType],
     first: str,
@@ -141,8 +151,8 @@ def _differs(
         "is missing" if name not in one else f"is {one[name].describe()}" for one in (own, types)
     )
     return InvalidInputError(
-        f"{name!r} {here} in {opened.place!r}, and {there} in {first!r}\ningest files of one kind"
+        f"{name!r} {here} in {place!r}, and {there} in {first!r}\ningest files of one kind"
         " together, or only some arrays: columns=[…]",
-        src=opened.place,
+        src=place,
         tensor=name,
     )

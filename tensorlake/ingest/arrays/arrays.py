@@ -12,12 +12,12 @@ from typing import Any, Unpack, cast
 import numpy as np
 from xxhash import xxh3_64
 
-from tensorlake.dataset import SHAPES, VALUES, Dataset, image_type
+from tensorlake.dataset import SHAPES, VALUES, Dataset, SkippedItem, image_type
 from tensorlake.errors import InvalidInputError, SchemaError, shown
 from tensorlake.ingest.engine.found_files import full_place, source_path
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
-from tensorlake.ingest.engine.source import Source, given_settings
+from tensorlake.ingest.engine.source import Source, given_settings, no_rows
 from tensorlake.ingest.engine.source_files import SourceFiles
 from tensorlake.storage import public_url
 from tensorlake.types import (
@@ -185,10 +185,12 @@ def torch(
             "an iterable dataset is staged by ds.extend(rows)"
         )
         raise InvalidInputError(message, actual=type(dataset).__name__)
+    is_strict = options.get("on_error", "raise") == "raise"
+    label = f"{type(dataset).__module__}.{type(dataset).__qualname__}"
     try:
         if not len(dataset):
             raise InvalidInputError(f"{type(dataset).__name__} has no samples")
-        sample = dataset[0]
+        sample = dataset[0] if is_strict else _first_sample(dataset, label)
     except (TypeError, KeyError) as error:  # a mapping, an array without axes
         raise InvalidInputError(
             f"{type(dataset).__name__} has no sample by number: {error!r}"
@@ -202,9 +204,6 @@ def torch(
         for name, value in first.items()
     } | given
     size = max(1, sum(getattr(np.asarray(value), "nbytes", 0) for value in first.values()))
-    label = f"{type(dataset).__module__}.{type(dataset).__qualname__}"
-
-    is_strict = options.get("on_error", "raise") == "raise"
 
     def load(items: Sequence[int]) -> dict[str, Any]:
         rows: list[dict[str, Any]] = []
@@ -238,6 +237,21 @@ def torch(
     )
     one_reader: IngestOptions = {"workers": 1, **options}  # not every dataset takes threads
     return run_ingest(source, dst, **one_reader)
+
+
+def _first_sample(dataset: Any, label: str) -> Any:
+    """Return the first sample that can be read.
+
+    Raises:
+        InvalidInputError: None can.
+    """
+    rejected: list[SkippedItem] = []
+    for row in range(len(dataset)):
+        try:
+            return dataset[row]
+        except Exception as error:  # noqa: BLE001 - of the user's code
+            rejected.append(SkippedItem(f"{label}[{row}]", f"it raised {error!r}"))
+    raise no_rows("torch", rejected)
 
 
 def _read_arrays(

@@ -24,10 +24,19 @@ from typing import Any, Generic, TypeVar
 from xxhash import xxh3_64_intdigest
 
 from tensorlake.dataset import SkippedItem
-from tensorlake.errors import SchemaError
+from tensorlake.errors import InvalidInputError, SchemaError
 from tensorlake.types import as_type
 
-__all__ = ["Item", "Load", "LoadedRows", "Refused", "Source", "given_settings", "part_of"]
+__all__ = [
+    "Item",
+    "Load",
+    "LoadedRows",
+    "Refused",
+    "Source",
+    "given_settings",
+    "no_rows",
+    "part_of",
+]
 
 Item = TypeVar("Item")
 
@@ -53,6 +62,24 @@ class LoadedRows:
     columns: Mapping[str, Any]
     refused: Sequence[Refused]
     row_name: Callable[[int], str]
+
+
+def no_rows(kind: str, rejected: Sequence[SkippedItem] = ()) -> InvalidInputError:
+    """Return the error for a source without rows from which types could follow.
+
+    Where types are known without rows, by an index, by metadata or by ``schema=``, a source of
+    which every item is rejected makes an empty dataset instead.
+
+    Args:
+        kind: Name of the format.
+        rejected: Items that were left out; the message names the first and its reason.
+    """
+    message = f"there are no rows to ingest as {kind}"
+    if rejected:
+        first, count = rejected[0], len(rejected)
+        message += f": {first.item}: {first.reason.splitlines()[0]}"
+        message += f"\nthe first of {count:,} items that were rejected" if count > 1 else ""
+    return InvalidInputError(message, kind=kind, items=[one.item for one in rejected])
 
 
 def part_of(row: int, counts: Sequence[int]) -> tuple[int, int]:

@@ -20,7 +20,7 @@ from tensorlake.errors import InvalidInputError
 from tensorlake.ingest.engine.found_files import full_place, source_path
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
-from tensorlake.ingest.engine.source import Source, given_settings
+from tensorlake.ingest.engine.source import Source, given_settings, no_rows
 from tensorlake.ingest.engine.source_files import SourceFiles
 from tensorlake.ingest.vision.folder_facts import FoundFile, facts_of_names, name_of
 from tensorlake.ingest.vision.folder_scan import FileKind, NamePattern, ending_of
@@ -132,6 +132,8 @@ def dicom(
         known.append(facts)
         is_alone = facts.frames > 1 or not facts.series
         groups.setdefault(name_of(one) if is_alone else f"series {facts.series}", []).append(one)
+    if not groups and left_out:
+        raise no_rows("dicom", left_out)
     if not groups:
         message = f"no DICOM series in {shown!r}\nits files have no pixels, or are not DICOM"
         raise InvalidInputError(message, src=shown)

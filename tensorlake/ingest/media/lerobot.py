@@ -88,7 +88,8 @@ def lerobot(
     folder = EpisodeFolder(src, files)
     tensors = tensor_names(folder.features)
     given = {name: as_type(one) for name, one in (schema or {}).items()}
-    first = _first_steps(folder)
+    is_strict = options.get("on_error", "raise") == "raise"
+    first = _first_steps(folder, is_strict=is_strict)
     types: dict[str, SampleType] = {}
     for name, feature in tensors.items():
         own = _type_of(feature, first, folder)
@@ -167,11 +168,16 @@ def tensor_names(features: Sequence[Feature]) -> dict[str, Feature]:
     return {name: made[name] for name in [*order, *made] if name in made}
 
 
-def _first_steps(folder: EpisodeFolder) -> Arrow:
+def _first_steps(folder: EpisodeFolder, *, is_strict: bool) -> Arrow:
     """Return the first step, by which images are known by their codec; None without steps."""
     for episode in folder.episodes:
-        if episode.stop > episode.start:
+        if episode.stop == episode.start:
+            continue
+        try:
             return folder.steps(episode, episode.start, episode.start + 1)
+        except InvalidInputError:
+            if is_strict:
+                raise
     return None
 
 

@@ -23,6 +23,7 @@ from tensorlake.dataset import LITDATA_DTYPES, Dataset
 from tensorlake.errors import InvalidInputError, did_you_mean
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.source_files import SourceFiles
+from tensorlake.ingest.records.index import read_index, shard_path
 from tensorlake.ingest.records.litdata_arrow import ArrowRows
 from tensorlake.ingest.records.nested_values import parse_nested
 from tensorlake.ingest.records.parts import PackedNumbers
@@ -32,8 +33,6 @@ from tensorlake.ingest.records.shards import (
     ShardReader,
     image_list,
     ingest_shards,
-    read_index,
-    shard_path,
 )
 from tensorlake.ingest.records.values import PIL_MODES, array_of, pil_pixels
 from tensorlake.storage import public_url

@@ -17,6 +17,7 @@ from tensorlake.dataset import Dataset
 from tensorlake.errors import InvalidInputError
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.source_files import SourceFiles
+from tensorlake.ingest.records.index import read_index, shard_path
 from tensorlake.ingest.records.parts import PackedNumbers
 from tensorlake.ingest.records.shards import (
     Decoder,
@@ -24,8 +25,6 @@ from tensorlake.ingest.records.shards import (
     ShardReader,
     image_list,
     ingest_shards,
-    read_index,
-    shard_path,
 )
 from tensorlake.ingest.records.values import PIL_MODES, array_of, pil_pixels
 from tensorlake.storage import public_url

@@ -8,7 +8,6 @@ Rows are known by position, or by a key. A shard is read in pieces, a compressed
 
 from __future__ import annotations
 
-import json
 import math
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,18 +19,19 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from tensorlake.dataset import TYPES_FILES, Dataset, SkippedItem, leads_outside
-from tensorlake.errors import InvalidInputError, TensorlakeError
-from tensorlake.ingest.engine.found_files import Piece, source_path
+from tensorlake.dataset import Dataset, SkippedItem
+from tensorlake.errors import InvalidInputError
+from tensorlake.ingest.engine.found_files import Piece
 from tensorlake.ingest.engine.options import IngestOptions
 from tensorlake.ingest.engine.source import LoadedRows, Refused, given_settings
 from tensorlake.ingest.engine.source_files import SourceFiles
+from tensorlake.ingest.records.index import written_types
 from tensorlake.ingest.records.parts import FieldParts, read_together
 from tensorlake.ingest.records.values import array_of, booleans, pil_pixels, value_of
 from tensorlake.ingest.tables.arrow import check_pieces, ingest_pieces
 from tensorlake.ingest.tables.line_files import PIECE_NBYTES
 from tensorlake.storage import public_url
-from tensorlake.types import Bytes, Image, Link, SampleType, as_type, from_json
+from tensorlake.types import Bytes, Image, SampleType, as_type
 from tensorlake.types import Sequence as SequenceType
 
 __all__ = [
@@ -40,14 +40,7 @@ __all__ = [
     "ShardReader",
     "image_list",
     "ingest_shards",
-    "read_index",
-    "shard_path",
-    "written_types",
 ]
-
-INDEX = "index.json"
-
-INDEX_NBYTES_MAX = 1 << 30
 
 COMPRESSED_NBYTES_MAX = 2 << 30
 """Largest shard that is decompressed in memory."""
@@ -86,73 +79,6 @@ class Shard:
     rows: int
     nbytes: int
     codec: str | None = None
-
-
-def read_index(src: object, files: SourceFiles, what: str) -> tuple[str, dict[str, Any]]:
-    """Read ``index.json`` of a folder.
-
-    Args:
-        src: The folder, or the file.
-        files: Opens files.
-        what: Name of the format, for errors.
-
-    Returns:
-        The folder and the index.
-
-    Raises:
-        InvalidInputError: It is missing, or not JSON.
-    """
-    path = source_path(src).rstrip("/")
-    path = path if path.endswith(INDEX) else f"{path}/{INDEX}"
-    place = public_url(path)
-    nbytes = files.nbytes(path)
-    if nbytes is None:
-        message = f"no file {place!r} to ingest\ngive the folder of {INDEX}, which {what} writes"
-        raise InvalidInputError(message, src=place)
-    if nbytes > INDEX_NBYTES_MAX:
-        raise InvalidInputError(f"{place!r} has {nbytes:,} bytes: it is not an index", src=place)
-    try:
-        index = json.loads(files.content(path))
-    except (ValueError, RecursionError) as error:
-        message = f"{place!r} is not JSON, or damaged: {error}"
-        raise InvalidInputError(message, src=place) from error
-    if not isinstance(index, dict):
-        raise InvalidInputError(f"{place!r} is not an index of {what}", src=place)
-    return path.rpartition("/")[0], cast("dict[str, Any]", index)
-
-
-def shard_path(folder: str, name: object) -> str:
-    """Return the path of a file that an index names.
-
-    Raises:
-        InvalidInputError: It is outside of the folder.
-    """
-    if not isinstance(name, str) or not name or leads_outside(name):
-        place = public_url(folder)
-        message = f"the index of {place!r} names the file {name!r}, which is not in its folder"
-        raise InvalidInputError(message, src=place)
-    return f"{folder}/{name}"
-
-
-def written_types(folder: str, files: SourceFiles) -> dict[str, SampleType]:
-    """Return the types that an export wrote beside its files; empty if there are none.
-
-    Raises:
-        InvalidInputError: The file of types is damaged.
-    """
-    places = [f"{folder}/{name}" if folder else name for name in TYPES_FILES]
-    found = ((place, one) for place, one in zip(places, files.contents(places), strict=True))
-    place, content = next((one for one in found if one[1] is not None), ("", None))
-    if content is None:
-        return {}
-    try:
-        types = {name: from_json(one) for name, one in json.loads(content).items()}
-        if any(isinstance(one, Link) for one in types.values()):  # they would name any file
-            raise ValueError("links are not read from records")  # noqa: TRY301 - told below
-    except (ValueError, TypeError, KeyError, AttributeError, TensorlakeError) as error:
-        message = f"{public_url(place)!r} is not what tensorlake wrote: {error}"
-        raise InvalidInputError(f"{message}\nremove it, or pass schema=", src=place) from error
-    return types
 
 
 class ShardReader:
@@ -317,11 +243,12 @@ def ingest_shards(
         key: The field that names a row; None: rows are known by position.
     """
     shards = [shard for shard in shards if shard.rows]
-    first = next(reader.rows(shards[0], 0, 1)) if shards else "there are no rows"
+    is_strict = options.get("on_error", "raise") == "raise"
+    first = _first_row(shards, reader, is_strict=is_strict)
     written = written_types(folder, files)
     fields: dict[str, tuple[SampleType, Decoder]] = {}
     for at, (name, encoding) in enumerate(formats.items()):
-        inferred, decode = field(name, encoding, b"" if isinstance(first, str) else first[at])
+        inferred, decode = field(name, encoding, b"" if first is None else first[at])
         fields[name] = (written.get(name, inferred), decode)
     given = {name: as_type(one) for name, one in (schema or {}).items()}
     unknown = next((name for name in given if name not in fields), None)
@@ -334,7 +261,6 @@ def ingest_shards(
     by_path = {shard.path: shard for shard in shards}
     pieces = [piece for shard in shards for piece in _pieces(shard)]
     check_pieces(kind, pieces, types)
-    is_strict = options.get("on_error", "raise") == "raise"
 
     def load(items: Sequence[Piece]) -> LoadedRows:
         columns: dict[str, list[Any]] = {name: [] for name in types}
@@ -381,6 +307,24 @@ def ingest_shards(
         names_classes=False,
         src=src,
     )
+
+
+def _first_row(
+    shards: Sequence[Shard], reader: RowReader, *, is_strict: bool
+) -> Sequence[Any] | None:
+    """Return the fields of the first row, or of the first that can be read; None without any."""
+    for shard in shards:
+        try:
+            row = next(reader.rows(shard, 0, 1))
+        except InvalidInputError:
+            if is_strict:
+                raise
+            continue
+        if not isinstance(row, str):
+            return row
+        if is_strict:
+            return None  # its rows are refused by number when they are read
+    return None
 
 
 def _pieces(shard: Shard) -> Iterator[Piece]:

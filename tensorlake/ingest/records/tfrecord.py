@@ -29,11 +29,11 @@ from tensorlake.dataset import (
 from tensorlake.errors import InvalidInputError
 from tensorlake.ingest.engine.found_files import Piece, find_files, source_path
 from tensorlake.ingest.engine.options import IngestOptions, shows_options, types_there
-from tensorlake.ingest.engine.source import LoadedRows, Refused, given_settings
+from tensorlake.ingest.engine.source import LoadedRows, Refused, given_settings, no_rows
 from tensorlake.ingest.engine.source_files import SourceFiles
 from tensorlake.ingest.records.example_columns import FeatureParts, columns_of, parse_together
 from tensorlake.ingest.records.examples import Values, parse_example
-from tensorlake.ingest.records.shards import written_types
+from tensorlake.ingest.records.index import written_types
 from tensorlake.ingest.records.values import booleans, value_of
 from tensorlake.ingest.tables.arrow import check_pieces, ingest_pieces
 from tensorlake.ingest.tables.line_files import PIECE_NBYTES, decompressed
@@ -105,7 +105,7 @@ def tfrecord(
     given = {name: as_type(one) for name, one in (schema or {}).items()}
     known = {**types_there(dst, options), **given}
     written = _written_types(paths, files)
-    check_pieces("tfrecord", pieces, written)
+    check_pieces("tfrecord", pieces, written, records.left_out)
     types = {**(written or records.types(pieces, known)), **given}
     return ingest_pieces(
         "tfrecord",
@@ -225,6 +225,7 @@ class _Records:
     ) -> dict[str, SampleType]:
         """Infer the types that are not known, by the first and the last piece."""
         seen: dict[str, _Seen] = {}
+        refused: list[Refused] = []
         count = 0
         for piece in dict.fromkeys((pieces[0], pieces[-1])):
             whole = self._read_together(piece)
@@ -233,18 +234,23 @@ class _Records:
                     seen.setdefault(name, _Seen()).add_together(feature)
                 count += whole[0]
                 continue
-            for number, data in self._read(piece, []):
+            for number, data in self._read(piece, refused):
                 try:
                     features = parse_example(data)
                 except ValueError as error:
                     if self._is_strict:
                         raise self._wrong(piece, number, str(error)) from error
+                    self._refuse(refused, piece, number, str(error), data)
                     continue
                 for name in features.keys() - seen.keys():
                     seen[name] = _Seen(counts={0} if count else set())
                 for name, one in seen.items():
                     one.add(features.get(name))
                 count += 1
+        if not seen and refused and not known:
+            raise no_rows("tfrecord", [item for item, _ in refused])
+        if not seen:
+            return dict(known)
         return {
             name: known[name] if name in known else _type(name, one)
             for name, one in sorted(seen.items())

@@ -29,7 +29,7 @@ from tensorlake.errors import InvalidInputError
 from tensorlake.ingest.engine.found_files import Piece, full_place, names_below
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
-from tensorlake.ingest.engine.source import LoadedRows, Source, given_settings, part_of
+from tensorlake.ingest.engine.source import LoadedRows, Source, given_settings, no_rows, part_of
 from tensorlake.ingest.engine.source_files import SourceFiles
 from tensorlake.ingest.tables.keys import KEY_ADVICE, Records, check_key, row_names
 from tensorlake.ingest.tables.nested import SEPARATOR, unnested
@@ -177,7 +177,7 @@ def parquet(
     def read(piece: Piece, columns: Sequence[str] | None = None) -> Arrow:
         return unnested(stored.read(piece, columns), schema or ())
 
-    check_pieces("parquet", pieces, stored.schema.names)
+    check_pieces("parquet", pieces, stored.schema.names, stored.left_out)
     empty = unnested(stored.schema.empty_table(), schema or ())
     first = _first(pieces, read, is_strict=is_strict) if pieces else empty
     lists = _lists(first, pieces, stored.metadata, read, given=schema or ())
@@ -214,14 +214,19 @@ def parquet(
     )
 
 
-def check_pieces(kind: str, pieces: Sequence[Piece], types: Collection[str] = ()) -> None:
+def check_pieces(
+    kind: str,
+    pieces: Sequence[Piece],
+    types: Collection[str] = (),
+    left_out: Sequence[SkippedItem] = (),
+) -> None:
     """Refuse files without rows, unless they have columns: those make an empty dataset.
 
     Raises:
         InvalidInputError: There are none.
     """
     if not pieces and not types:
-        raise InvalidInputError(f"there are no rows to ingest as {kind}", kind=kind)
+        raise no_rows(kind, left_out)
 
 
 def ingest_pieces(

@@ -27,7 +27,7 @@ from tensorlake.dataset import Dataset, SkippedItem, type_of_column
 from tensorlake.errors import InvalidInputError, SchemaError, shown
 from tensorlake.ingest.engine.found_files import Piece, find_files
 from tensorlake.ingest.engine.options import IngestOptions, shows_options, types_there
-from tensorlake.ingest.engine.source import LoadedRows, Refused, given_settings, part_of
+from tensorlake.ingest.engine.source import LoadedRows, Refused, given_settings, no_rows, part_of
 from tensorlake.ingest.engine.source_files import SourceFiles
 from tensorlake.ingest.tables.arrow import ingest_pieces
 from tensorlake.ingest.tables.line_files import LineNumbers, cut_lines, cut_piece, read_lines
@@ -115,9 +115,11 @@ def jsonl(
     paths = find_files(src, ".jsonl", files)
     pieces = [piece for path in paths for piece in cut_lines(path, 0, files)]
     lines = _Lines(files, is_strict=options.get("on_error", "raise") == "raise")
-    ends = [lines.first_values(piece) for piece in dict.fromkeys((*pieces[:1], *pieces[-1:]))]
+    refused: list[Refused] = []
+    first_and_last = dict.fromkeys((*pieces[:1], *pieces[-1:]))
+    ends = [lines.first_values(piece, refused) for piece in first_and_last]
     if not any(ends):
-        raise InvalidInputError("there are no rows to ingest as jsonl", kind="jsonl")
+        raise no_rows("jsonl", [item for item, _ in refused])
     values = _joined(ends)
     read_as = types_there(dst, options) | ({} if made is None else {text: Text()})
     found = _types(values, members, pieces, read_as=read_as)
@@ -163,11 +165,11 @@ class _Lines:
         """Return what a line is called, by its number in its file."""
         return self._numbers.name(piece, place)
 
-    def first_values(self, piece: Piece) -> Values:
+    def first_values(self, piece: Piece, refused: list[Refused]) -> Values:
         """Read the values that types follow from, by member; of objects no more than that."""
         values: Values = {}
         count = 0
-        for rows, _ in self.read(piece, [], check=False):
+        for rows, _ in self.read(piece, refused, check=False):
             for name in dict.fromkeys(chain.from_iterable(rows)):
                 values.setdefault(name, [None] * count)
             for name, known in values.items():

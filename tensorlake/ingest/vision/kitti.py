@@ -25,7 +25,7 @@ from tensorlake.errors import InvalidInputError
 from tensorlake.ingest.engine.found_files import full_place, source_path
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
-from tensorlake.ingest.engine.source import Source
+from tensorlake.ingest.engine.source import Source, no_rows
 from tensorlake.ingest.engine.source_files import SourceFiles
 from tensorlake.ingest.vision.boxes import box_problem
 from tensorlake.storage import public_url
@@ -221,7 +221,7 @@ def _frames(root: str, files: SourceFiles, left_out: list[SkippedItem] | None) -
         split = PurePath(name).parent.parent.as_posix().removeprefix(".")
         frames.append(_Frame(name, path, nbytes, split, objects, matrices, points, stamp))
     if not frames:
-        raise InvalidInputError(f"no image of {shown!r} has a label of KITTI", src=shown)
+        raise no_rows("kitti", left_out or ())
     return frames
 
 

@@ -21,7 +21,7 @@ from tensorlake.errors import InvalidInputError
 from tensorlake.ingest.engine.found_files import full_place, source_path
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
-from tensorlake.ingest.engine.source import Source
+from tensorlake.ingest.engine.source import Source, no_rows
 from tensorlake.ingest.engine.source_files import SourceFiles
 from tensorlake.ingest.vision.boxes import box_problem
 from tensorlake.storage import public_url
@@ -258,7 +258,7 @@ def _image_files(
         stamp = (files.stamp(path), mask and files.stamp(mask), read.record, of_sets)
         images.append(_ImageFile(path, nbytes, read, mask, tuple(of_sets), name, stamp))
     if not images:
-        raise InvalidInputError(f"no image of {shown!r} has a VOC annotation", src=shown)
+        raise no_rows("voc", left_out or ())
     return images
 
 

@@ -42,7 +42,7 @@ from tensorlake.ingest.engine.found_files import (
 )
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
-from tensorlake.ingest.engine.source import Source, given_settings
+from tensorlake.ingest.engine.source import Source, given_settings, no_rows
 from tensorlake.ingest.engine.source_files import SourceFiles, is_url
 from tensorlake.ingest.vision.tar_index import END_NBYTES, TarIndex, index_tar
 from tensorlake.quantities import plural
@@ -152,7 +152,10 @@ def webdataset(
     for path in _shards(src, files):
         found, header = _index(path, files, None if is_strict else left_out)
         samples += found
-        written.add(header)
+        if found:
+            written.add(header)
+    if not samples and left_out:
+        raise no_rows("webdataset", left_out)
     if not samples:
         raise InvalidInputError(f"no sample in {str(src)!r}", src=str(src))
     fields = _own_fields(written, samples)
@@ -259,7 +262,11 @@ def _index(
         with files.open(path) as file:
             index = index_tar(file)
     except tarfile.TarError as error:
-        raise InvalidInputError(f"{shown!r} is not a tar file: {error}", src=shown) from error
+        if left_out is None:
+            raise InvalidInputError(f"{shown!r} is not a tar file: {error}", src=shown) from error
+        left_out.append(SkippedItem(PurePath(shown).name, f"not a tar file: {error}"))
+        left_out.is_damaged = True
+        return [], None
     found: dict[str, list[tuple[str, int, int]]] = {}
     bad: dict[str, str] = {}
     for member in index.members:
