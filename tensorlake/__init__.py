@@ -103,7 +103,7 @@ if TYPE_CHECKING:
         Video,
     )
     from tensorlake.versions import CollectionReport, ExpiryReport
-    from tensorlake.workloads import embeddings, flows, graphs, ray, trajectories
+    from tensorlake.workloads import embeddings, federated, flows, graphs, ray, trajectories
     from tensorlake.workloads.inference import infer
 
     list = list_datasets  # noqa: A001 - users look for tl.list
@@ -206,6 +206,7 @@ _MODULES = {
     "decode": "tensorlake.loader.decode",
     "embeddings": "tensorlake.workloads.embeddings",
     "errors": "tensorlake.errors",
+    "federated": "tensorlake.workloads.federated",
     "graphs": "tensorlake.workloads.graphs",
     "flows": "tensorlake.workloads.flows",
     "ingest": "tensorlake.ingest",
@@ -286,6 +287,7 @@ __all__ = [
     "embeddings",
     "errors",
     "exists",
+    "federated",
     "find_duplicates",
     "find_label_issues",
     "flows",
