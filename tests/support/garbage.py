@@ -20,7 +20,7 @@ from tensorlake.types import Column, EncodedColumn, RaggedColumn, UniformColumn
 from tensorlake.versions import BranchLog, PackReader, fence_of, list_tags, loaded, packs_of
 from tensorlake.versions.log.log import branch_names
 from tensorlake.versions.refs.registry import read_citation
-from tests.support.handles import open_on
+from tests.support.handles import create_on, open_on
 
 GRACE = dt.timedelta(days=1)
 """The grace time of datasets made by ``tests.support.handles.create_on``."""
@@ -212,6 +212,15 @@ def copy_of(store: MemoryStore, clock: Clock) -> MemoryStore:
     twin = MemoryStore(clock=clock)
     twin._objects.update(store._objects)
     return twin
+
+
+def with_three_packs(store: MemoryStore) -> Dataset:
+    """Create a dataset of three commits, each with a pack."""
+    dataset = create_on(store, {"x": "int64", "text": "str"})
+    for number in range(3):
+        dataset.append({"x": number, "text": f"row {number}"})
+        dataset.commit(f"row {number}")
+    return dataset
 
 
 def sleeping_writer(store: MemoryStore, version: str | None = None) -> Dataset:

@@ -34,6 +34,7 @@ from tensorlake.types.base.casting import to_array
 from tensorlake.types.base.column import Buffer, Column, EncodedColumn, SampleMap
 from tensorlake.types.base.errors import (
     Place,
+    damaged_before,
     describe_value,
     dtype_mismatch,
     shape_mismatch,
@@ -274,14 +275,8 @@ class Audio(Media, SampleType):
             raise self._corrupt(str(error), tensor, row) from error
 
     def _corrupt(self, reason: str, tensor: str, row: int) -> CorruptSampleError:
-        return CorruptSampleError(
-            f"row {row} of {tensor!r} is not a whole file of audio: {reason}"
-            "\n(stored checksum is right: it was damaged before ingestion). To train without it: "
-            "on_error='skip'; to find all: ds.check(full=False, decode=True)",
-            tensor=tensor,
-            row=row,
-            expected=self.describe(),
-            actual=reason,
+        return damaged_before(
+            "is not a whole file of audio", reason, tensor, row, expected=self.describe()
         )
 
 

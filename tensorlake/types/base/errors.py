@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
-from tensorlake.errors import DTypeMismatchError, InvalidInputError, ShapeMismatchError, shown
+from tensorlake.errors import (
+    CorruptSampleError,
+    DTypeMismatchError,
+    InvalidInputError,
+    ShapeMismatchError,
+    shown,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +28,7 @@ __all__ = [
     "ARGUMENTS",
     "STATEMENTS",
     "Place",
+    "damaged_before",
     "describe_value",
     "dtype_mismatch",
     "is_one_of",
@@ -166,3 +173,26 @@ def _mismatch(
 
 def _advice(place: Place, hint: str) -> str:
     return f"{hint}  ({place.advice})" if hint else place.advice
+
+
+def damaged_before(
+    problem: str, reason: str, tensor: str, row: int, *, expected: str | None = None
+) -> CorruptSampleError:
+    """Build the error for a stored file whose checksum is right and which cannot be decoded.
+
+    Args:
+        problem: The predicate of the message, as in ``is not a whole mesh``.
+        reason: The decoder's message.
+        tensor: The column.
+        row: The row that the user counts.
+        expected: A description of the valid files; None where ``problem`` names them.
+    """
+    return CorruptSampleError(
+        f"row {row} of {tensor!r} {problem}: {reason}"
+        "\n(stored checksum is right: it was damaged before ingestion). To train without it: "
+        "on_error='skip'; to find all: ds.check(full=False, decode=True)",
+        tensor=tensor,
+        row=row,
+        expected=expected,
+        actual=reason,
+    )

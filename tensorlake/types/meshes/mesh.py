@@ -21,7 +21,13 @@ from tensorlake.quantities import checked_integer
 from tensorlake.types.base.base import SampleType, check_default
 from tensorlake.types.base.casting import to_array
 from tensorlake.types.base.column import Buffer, Column, EncodedColumn, SampleMap
-from tensorlake.types.base.errors import Place, describe_value, dtype_mismatch, unreadable
+from tensorlake.types.base.errors import (
+    Place,
+    damaged_before,
+    describe_value,
+    dtype_mismatch,
+    unreadable,
+)
 from tensorlake.types.base.file import File, given_bytes
 from tensorlake.types.base.mixins import Media
 from tensorlake.types.base.region import part_of
@@ -162,15 +168,7 @@ class Mesh(Media, SampleType):
         return part_of(np.array(mesh.vertices, np.float64), request, self.refusal(tensor, row))
 
     def _corrupt(self, reason: str, tensor: str, row: int) -> CorruptSampleError:
-        return CorruptSampleError(
-            f"row {row} of {tensor!r} is not a whole mesh: {reason}"
-            "\n(stored checksum is right: it was damaged before ingestion). To train without it: "
-            "on_error='skip'; to find all: ds.check(full=False, decode=True)",
-            tensor=tensor,
-            row=row,
-            expected=self.describe(),
-            actual=reason,
-        )
+        return damaged_before("is not a whole mesh", reason, tensor, row, expected=self.describe())
 
 
 def _encoded(sample: Any, place: Place, position: int) -> bytes:

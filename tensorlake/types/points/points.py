@@ -25,7 +25,14 @@ from tensorlake.types.base.base import SampleType, check_default
 from tensorlake.types.base.casting import to_array
 from tensorlake.types.base.column import Buffer, Column, EncodedColumn, SampleMap
 from tensorlake.types.base.dtypes import parse_dtype
-from tensorlake.types.base.errors import Place, describe_value, listed, shape_mismatch, unreadable
+from tensorlake.types.base.errors import (
+    Place,
+    damaged_before,
+    describe_value,
+    listed,
+    shape_mismatch,
+    unreadable,
+)
 from tensorlake.types.base.file import File, given_bytes
 from tensorlake.types.base.mixins import Media
 from tensorlake.types.base.parts import MemorySample, SampleParts
@@ -259,14 +266,8 @@ class PointCloud(Media, SampleType):
             raise self._corrupt(str(error), tensor, row) from error
 
     def _corrupt(self, reason: str, tensor: str, row: int) -> CorruptSampleError:
-        return CorruptSampleError(
-            f"row {row} of {tensor!r} is not a whole point cloud: {reason}"
-            "\n(stored checksum is right: it was damaged before ingestion). To train without it: "
-            "on_error='skip'; to find all: ds.check(full=False, decode=True)",
-            tensor=tensor,
-            row=row,
-            expected=self.describe(),
-            actual=reason,
+        return damaged_before(
+            "is not a whole point cloud", reason, tensor, row, expected=self.describe()
         )
 
 

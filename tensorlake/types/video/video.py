@@ -23,6 +23,7 @@ from tensorlake.types.base.casting import cast_array, to_array
 from tensorlake.types.base.column import Buffer, Column, EncodedColumn, SampleMap
 from tensorlake.types.base.errors import (
     Place,
+    damaged_before,
     describe_value,
     dtype_mismatch,
     is_one_of,
@@ -293,14 +294,7 @@ def _read_map(sample_map: SampleMap, tensor: str, row: int) -> VideoMap:
 
 
 def _corrupt(error: ValueError, nbytes: int, tensor: str, row: int) -> CorruptSampleError:
-    return CorruptSampleError(
-        f"row {row} of {tensor!r} ({nbytes:,} bytes) cannot be decoded: {error}"
-        "\n(stored checksum is right: it was damaged before ingestion). To train without it: "
-        "on_error='skip'; to find all: ds.check(full=False, decode=True)",
-        tensor=tensor,
-        row=row,
-        actual=str(error),
-    )
+    return damaged_before(f"({nbytes:,} bytes) cannot be decoded", str(error), tensor, row)
 
 
 def _is_rate(fps: Any) -> bool:

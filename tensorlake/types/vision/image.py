@@ -44,6 +44,7 @@ from tensorlake.types.base.column import (
 )
 from tensorlake.types.base.errors import (
     Place,
+    damaged_before,
     describe_value,
     is_one_of,
     shape_mismatch,
@@ -487,13 +488,5 @@ class Image(Media, TiledSamples):
     def _corrupt_file(
         self, sample: Buffer, reason: str, tensor: str, row: int
     ) -> CorruptSampleError:
-        return CorruptSampleError(
-            f"row {row} of {tensor!r} ({len(sample):,} bytes) is not a whole "
-            f"{self._codec_for(sample).format}: {reason}"
-            "\n(stored checksum is right: it was damaged before ingestion). To train without it: "
-            "on_error='skip'; to find all: ds.check(full=False, decode=True)",
-            tensor=tensor,
-            row=row,
-            expected=self.codec,
-            actual=reason,
-        )
+        problem = f"({len(sample):,} bytes) is not a whole {self._codec_for(sample).format}"
+        return damaged_before(problem, reason, tensor, row, expected=self.codec)

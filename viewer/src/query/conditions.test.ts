@@ -1,33 +1,10 @@
 import { expect, test } from "vitest";
-import type { Histogram, TensorInfo } from "../api/client";
+import type { TensorInfo } from "../api/client";
 import { classCondition, emptyValues, exampleQuery, isRangeOf, nullValues, nonFiniteValues, rangeConditions } from "./conditions";
+import { histogram, whole } from "./histogram.fixture";
 
 const tensor = (name: string, kind: string, shape: (number | null)[] | null = []) => ({ name, kind, shape }) as unknown as TensorInfo;
 const label = tensor("label", "class_label");
-
-function histogram(more: Partial<Histogram>): Histogram {
-  const bounds = more.bounds ?? ["0", "0.5", "1"];
-  return {
-    title: "score",
-    expression: "score",
-    per: "row",
-    is_whole: false,
-    is_rising: false,
-    counted: 3,
-    values: 3,
-    nans: 0,
-    infinities: 0,
-    minimum: "0",
-    maximum: "1",
-    mean: 0.5,
-    edges: bounds.map(Number),
-    bounds,
-    counts: bounds.slice(1).map(() => 1),
-    ...more,
-  };
-}
-
-const whole = (bounds: string[], maximum: string) => histogram({ expression: "LENGTH(boxes)", is_whole: true, bounds, maximum });
 
 test("a bar is a range, and the last one holds its end", () => {
   expect(rangeConditions(histogram({}), 0, 0)).toEqual(["score >= 0", "score < 0.5"]);

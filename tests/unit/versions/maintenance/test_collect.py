@@ -27,8 +27,9 @@ from tests.support.garbage import (
     needed_paths,
     pack_paths,
     sleeping_writer,
+    with_three_packs,
 )
-from tests.support.handles import create_on, open_on, rows_of
+from tests.support.handles import open_on, rows_of
 
 
 @pytest.fixture
@@ -43,12 +44,7 @@ def store(clock: Clock) -> MemoryStore:
 
 @pytest.fixture
 def dataset(store: MemoryStore) -> Dataset:
-    """Three commits, each with a pack."""
-    dataset = create_on(store, {"x": "int64", "text": "str"})
-    for number in range(3):
-        dataset.append({"x": number, "text": f"row {number}"})
-        dataset.commit(f"row {number}")
-    return dataset
+    return with_three_packs(store)
 
 
 def test_packs_that_no_version_refers_to_go_once_they_are_old(store, dataset, clock):

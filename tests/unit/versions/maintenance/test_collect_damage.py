@@ -7,7 +7,7 @@ from tensorlake.errors import CorruptionError
 from tensorlake.format import new_txid, seal
 from tensorlake.storage import MemoryStore, run
 from tensorlake.versions import BranchLog
-from tests.support.garbage import Clock, leave_garbage, pack_paths
+from tests.support.garbage import Clock, leave_garbage, pack_paths, with_three_packs
 from tests.support.handles import create_on, open_on, rows_of
 
 
@@ -23,12 +23,7 @@ def store(clock: Clock) -> MemoryStore:
 
 @pytest.fixture
 def dataset(store: MemoryStore) -> Dataset:
-    """Three commits, each with a pack."""
-    dataset = create_on(store, {"x": "int64", "text": "str"})
-    for number in range(3):
-        dataset.append({"x": number, "text": f"row {number}"})
-        dataset.commit(f"row {number}")
-    return dataset
+    return with_three_packs(store)
 
 
 def test_a_pack_missing_from_a_live_version_is_damage(store, dataset):

@@ -14,6 +14,7 @@ from tensorlake.storage.concurrency.runtime import submit
 from tensorlake.testing import Fault, FaultyStore
 from tensorlake.versions.packs.writer import PACK_NBYTES, UPLOADS_IN_FLIGHT, PackStage
 from tests.support.handles import create_on, open_on
+from tests.support.staged import packs_in, with_staged_row
 
 WAIT_S = 60.0
 
@@ -25,26 +26,7 @@ def store() -> FaultyStore:
 
 @pytest.fixture
 def dataset(store: FaultyStore) -> Dataset:
-    """One committed row, and one staged."""
-    dataset = create_on(store, {"x": "int64"})
-    dataset.append({"x": 0})
-    dataset.commit("first")
-    dataset.append({"x": 1})
-    return dataset
-
-
-def add_row(store: FaultyStore, x: int) -> None:
-    other = open_on(store)
-    other.append({"x": x})
-    other.commit(f"row {x}")
-
-
-async def packs_in(store: FaultyStore) -> list[str]:
-    return [meta.path async for meta in store.list("packs/")]
-
-
-def values(store: FaultyStore) -> list[int]:
-    return open_on(store)["x"][:].tolist()
+    return with_staged_row(store)
 
 
 def test_a_stage_is_not_finished_while_a_pack_is_on_its_way(store, monkeypatch):

@@ -5,7 +5,8 @@ import pytest
 from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import CountingStore, FaultyStore
-from tests.support.handles import create_on, open_on, wait_for_storage
+from tests.support.handles import open_on, wait_for_storage
+from tests.support.staged import add_row, values, with_staged_row
 
 WAIT_S = 60.0
 
@@ -17,26 +18,7 @@ def store() -> FaultyStore:
 
 @pytest.fixture
 def dataset(store: FaultyStore) -> Dataset:
-    """One committed row, and one staged."""
-    dataset = create_on(store, {"x": "int64"})
-    dataset.append({"x": 0})
-    dataset.commit("first")
-    dataset.append({"x": 1})
-    return dataset
-
-
-def add_row(store: FaultyStore, x: int) -> None:
-    other = open_on(store)
-    other.append({"x": x})
-    other.commit(f"row {x}")
-
-
-async def packs_in(store: FaultyStore) -> list[str]:
-    return [meta.path async for meta in store.list("packs/")]
-
-
-def values(store: FaultyStore) -> list[int]:
-    return open_on(store)["x"][:].tolist()
+    return with_staged_row(store)
 
 
 def test_a_key_is_answered_by_the_first_commit_that_carried_it(store, dataset):

@@ -14,6 +14,7 @@ from tensorlake.testing import CountingStore, Fault, FaultyStore
 from tensorlake.versions import CommitRequest
 from tensorlake.versions.packs.writer import PUT_TRIES
 from tests.support.handles import create_on, open_on, wait_for_storage
+from tests.support.staged import add_row, values, with_staged_row
 
 WAIT_S = 60.0
 
@@ -25,26 +26,7 @@ def store() -> FaultyStore:
 
 @pytest.fixture
 def dataset(store: FaultyStore) -> Dataset:
-    """One committed row, and one staged."""
-    dataset = create_on(store, {"x": "int64"})
-    dataset.append({"x": 0})
-    dataset.commit("first")
-    dataset.append({"x": 1})
-    return dataset
-
-
-def add_row(store: FaultyStore, x: int) -> None:
-    other = open_on(store)
-    other.append({"x": x})
-    other.commit(f"row {x}")
-
-
-async def packs_in(store: FaultyStore) -> list[str]:
-    return [meta.path async for meta in store.list("packs/")]
-
-
-def values(store: FaultyStore) -> list[int]:
-    return open_on(store)["x"][:].tolist()
+    return with_staged_row(store)
 
 
 @pytest.mark.parametrize("path", ["packs/", "branches/"])

@@ -1,30 +1,6 @@
 import { expect, test } from "vitest";
-import type { Histogram } from "../../api/client";
+import { histogram, whole } from "../../query/histogram.fixture";
 import { formatBars, formatBound } from "./labels";
-
-function histogram(more: Partial<Histogram>): Histogram {
-  const bounds = more.bounds ?? ["0", "0.5", "1"];
-  return {
-    title: "score",
-    expression: "score",
-    per: "row",
-    is_whole: false,
-    is_rising: false,
-    counted: 3,
-    values: 3,
-    nans: 0,
-    infinities: 0,
-    minimum: "0",
-    maximum: "1",
-    mean: 0.5,
-    edges: bounds.map(Number),
-    bounds,
-    counts: bounds.slice(1).map(() => 1),
-    ...more,
-  };
-}
-
-const whole = (bounds: string[], maximum: string) => histogram({ expression: "LENGTH(boxes)", is_whole: true, bounds, maximum });
 
 test("numbers and times are read as people write them", () => {
   expect(formatBound(whole(["-9223372036854775808", "9223372036854775807"], "1"), 0)).toBe("-9,223,372,036,854,775,808");
