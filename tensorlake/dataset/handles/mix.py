@@ -26,6 +26,7 @@ from tensorlake.dataset.display.signatures import shows_methods
 from tensorlake.dataset.handles import batches
 from tensorlake.dataset.handles.dataset import View
 from tensorlake.dataset.handles.rows import Rows, repin_of
+from tensorlake.dataset.query.row_reference import served_rows
 from tensorlake.errors import InvalidInputError, shown
 from tensorlake.loader import (
     ComposedMix,
@@ -214,7 +215,14 @@ class Mix:
 
         given, root = self.__mixture__.given, self.__mixture__.root
         sources = [
-            MixSource(name, rows.selection, rows.reader(), repin, edits_of(rows, repin))
+            MixSource(
+                name,
+                rows.selection,
+                rows.reader(),
+                repin,
+                edits_of(rows, repin),
+                server=served_rows(rows),
+            )
             for name, rows, repin in (
                 (name, rowset_of(view), repin_of(given[name]))
                 for name, view in self.sources.items()

@@ -152,6 +152,8 @@ class _ClassMix:
                 names[value] if names else str(value),
                 readable.selection.with_rows(positions),
                 rows.reader,
+                server=rows.server,
+                among=positions,
             )
             for value, positions in zip(values, listed, strict=True)
         )

@@ -216,7 +216,8 @@ def edits_of(
         own = Repin(lambda version: replayed(everything(versioning.at(session, version)), steps))
 
     def source(rows: RowSet) -> SelectedRows:
-        return replace(SelectedRows(rows.selection, rows.reader()), edits=edits)
+        selected = SelectedRows(rows.selection, rows.reader(), server=served_rows(rows))
+        return replace(selected, edits=edits)
 
     edits = RowEdits(readable, None if own is None else own.rows, made or source)
     return edits

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.config.arguments import LoaderArguments
     from tensorlake.loader.config.converter import Converter
     from tensorlake.loader.engine.iterator import Finish
-    from tensorlake.loader.engine.open_pass import Opening
+    from tensorlake.loader.engine.passes.opening import Opening
     from tensorlake.loader.runtime.stats import LoaderStats
 
 __all__ = ["Likeness", "diagnose_loader"]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.config.arguments import LoaderArguments
     from tensorlake.loader.config.column_plan import ColumnPlan
     from tensorlake.loader.config.converter import Converter
-    from tensorlake.loader.engine.open_pass import Opening
+    from tensorlake.loader.engine.passes.opening import Opening
     from tensorlake.loader.plan.selection import Selection
     from tensorlake.loader.plan.sharding import Sharding
     from tensorlake.loader.runtime.stats import Stage

@@ -28,7 +28,7 @@ from tensorlake.loader.engine.composed.rows import ShownOrder, epoch_order, form
 from tensorlake.loader.engine.explain import describe_loader, describe_plan
 from tensorlake.loader.engine.iterator import BatchIterator, Finish, Pass, Watcher, await_end
 from tensorlake.loader.engine.memory_budget import bounds
-from tensorlake.loader.engine.open_pass import Opening, open_pass
+from tensorlake.loader.engine.passes import Opening, check_remote, open_pass
 from tensorlake.loader.engine.progress import Progress, progress_of
 from tensorlake.loader.engine.rank import (
     ProcessRank,
@@ -45,7 +45,6 @@ from tensorlake.loader.sources.arrangement import SPLICED, advanced, returned
 from tensorlake.loader.sources.buffer_pool import SlabPool
 from tensorlake.loader.sources.chunk_cache import ChunkCache
 from tensorlake.loader.sources.read_strategy import cache_short_nbytes
-from tensorlake.loader.sources.remote import check_remote
 from tensorlake.loader.sources.rows import state_of
 from tensorlake.loader.stages.adaptive_limit import ConcurrencyLimit
 from tensorlake.loader.stages.batch_contents import Contents
@@ -97,7 +96,7 @@ class Loader:
         if arguments.engine == "processes":
             check_transform(arguments.transform)
         if arguments.decode_on == "server":
-            check_remote(rows.server)
+            check_remote(rows)
         self._read_from(rows)
         if (early := early_process_rank(arguments, converter)) is not None:
             self._batching.check_last(early.sharding)

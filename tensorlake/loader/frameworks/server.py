@@ -18,7 +18,7 @@ from tensorlake.loader.config.arguments import LoaderArguments, parse_arguments
 from tensorlake.loader.config.column_plan import VALID
 from tensorlake.loader.engine.loader import Loader
 from tensorlake.loader.frameworks.numpy import NumpyConverter
-from tensorlake.loader.sources.wire import (
+from tensorlake.loader.sources.remote.wire import (
     WireColumn,
     wire_columns,
     write_batch,

@@ -1,8 +1,13 @@
-"""A dataset with a column of each kind that a server streams."""
+"""A dataset with a column of each kind that a server streams, and such a server."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -10,6 +15,9 @@ import numpy as np
 import simplejpeg
 
 import tensorlake as tl
+from tensorlake_server import Settings, create_app
+from tensorlake_server.auth.tokens import create_token
+from tests.support.serving import listening
 
 ROWS = 41
 
@@ -83,3 +91,66 @@ def jittered(row: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
     """A row with the types that its transform was given, and random numbers."""
     told = [f"{name} {type(one)} {getattr(one, 'dtype', '')}" for name, one in row.items()]
     return {**row, "told": "; ".join(told), "drawn": rng.random()}
+
+
+@dataclass(frozen=True)
+class Served:
+    lake: Path
+    address: str
+    app: Any
+    token: str
+
+    def token_for(self, *scopes: str) -> str:
+        token, _ = create_token(
+            self.lake.parent / "tokens.json",
+            name="ben",
+            scopes=scopes,
+            expires=None,
+            now=datetime.now(UTC),
+        )
+        return token
+
+    def both(self, name: str = "pets", **options: Any) -> tuple[tl.Dataset, tl.Dataset]:
+        here = tl.open(str(self.lake / name), **options)
+        return here, tl.open(f"{self.address}/{name}", token=self.token, **options)
+
+
+@contextmanager
+def served_pets(root: Path) -> Iterator[Served]:
+    """Serve a lake in a folder with the dataset "pets", until the block ends."""
+    (root / "lake").mkdir()
+    fill(str(root / "lake/pets"))
+    auth = root / "tokens.json"
+    token, _ = create_token(
+        auth, name="ana", scopes=["write:pets", "read:holes"], expires=None, now=datetime.now(UTC)
+    )
+    settings = Settings(url=str(root / "lake"), auth=auth, write=True, signing_key=b"k" * 16)
+    app = create_app(settings)
+    with listening(app) as address:
+        yield Served(root / "lake", address, app, token)
+
+
+def digest_of(batch: dict[str, Any]) -> str:
+    """Name everything in a batch: names, order, kinds, dtypes, shapes, values."""
+    hasher = hashlib.sha256()
+
+    def add(value: Any) -> None:
+        if isinstance(value, np.ndarray):
+            hasher.update(f"{value.dtype}{value.shape}".encode() + value.tobytes())
+        elif isinstance(value, list):
+            hasher.update(f"[{len(value)}".encode())
+            for one in value:
+                add(one)
+        elif hasattr(value, "numpy"):
+            add(value.numpy())
+        else:
+            hasher.update(repr((type(value), value)).encode())
+
+    for name, value in batch.items():
+        hasher.update(name.encode())
+        add(value)
+    return hasher.hexdigest()
+
+
+IMAGE = {"image": [tl.decode.RandomResizedCrop(24, 24), tl.decode.Flip(), tl.decode.ToFloat()]}
+MOVABLE = ["image", "boxes", "labels", "mask", "objects", "shape"]

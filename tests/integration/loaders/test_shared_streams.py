@@ -22,7 +22,7 @@ import tensorlake as tl
 from tensorlake.dataset import serve_loader
 from tensorlake.errors import CorruptSampleError
 from tensorlake.loader import SharedStreams, WrittenBatches
-from tensorlake.loader.sources.wire import read_batches, wire_columns
+from tensorlake.loader.sources.remote.wire import read_batches, wire_columns
 from tensorlake_server import Settings, create_app
 from tensorlake_server.auth.tokens import create_token
 from tests.integration.loaders.streamed_rows import picture

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,76 +13,29 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.errors import CorruptSampleError, InvalidInputError
-from tensorlake.loader.sources import remote as remote_pass
+from tensorlake.loader.sources.remote import streams
 from tensorlake_server import Settings, create_app
-from tensorlake_server.auth.tokens import create_token
-from tests.integration.loaders.streamed_rows import ROWS, fill, jittered, picture
+from tests.integration.loaders.streamed_rows import (
+    IMAGE,
+    MOVABLE,
+    ROWS,
+    Served,
+    digest_of,
+    jittered,
+    picture,
+    served_pets,
+)
 from tests.support.serving import listening, reserved_port
 
 WAIT_S = 60
 
 
-@dataclass(frozen=True)
-class Served:
-    lake: Path
-    address: str
-    app: Any
-    token: str
-
-    def token_for(self, *scopes: str) -> str:
-        token, _ = create_token(
-            self.lake.parent / "tokens.json",
-            name="ben",
-            scopes=scopes,
-            expires=None,
-            now=datetime.now(UTC),
-        )
-        return token
-
-    def both(self, name: str = "pets", **options: Any) -> tuple[tl.Dataset, tl.Dataset]:
-        here = tl.open(str(self.lake / name), **options)
-        return here, tl.open(f"{self.address}/{name}", token=self.token, **options)
-
-
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    root = tmp_path_factory.mktemp("streams")
-    (root / "lake").mkdir()
-    fill(str(root / "lake/pets"))
-    auth = root / "tokens.json"
-    token, _ = create_token(
-        auth, name="ana", scopes=["write:pets", "read:holes"], expires=None, now=datetime.now(UTC)
-    )
-    settings = Settings(url=str(root / "lake"), auth=auth, write=True, signing_key=b"k" * 16)
-    app = create_app(settings)
-    with listening(app) as address:
-        yield Served(root / "lake", address, app, token)
+    with served_pets(tmp_path_factory.mktemp("streams")) as found:
+        yield found
 
 
-def digest_of(batch: dict[str, Any]) -> str:
-    """Name everything in a batch: names, order, kinds, dtypes, shapes, values."""
-    hasher = hashlib.sha256()
-
-    def add(value: Any) -> None:
-        if isinstance(value, np.ndarray):
-            hasher.update(f"{value.dtype}{value.shape}".encode() + value.tobytes())
-        elif isinstance(value, list):
-            hasher.update(f"[{len(value)}".encode())
-            for one in value:
-                add(one)
-        elif hasattr(value, "numpy"):
-            add(value.numpy())
-        else:
-            hasher.update(repr((type(value), value)).encode())
-
-    for name, value in batch.items():
-        hasher.update(name.encode())
-        add(value)
-    return hasher.hexdigest()
-
-
-IMAGE = {"image": [tl.decode.RandomResizedCrop(24, 24), tl.decode.Flip(), tl.decode.ToFloat()]}
-MOVABLE = ["image", "boxes", "labels", "mask", "objects", "shape"]
 WAYS: dict[str, dict[str, Any]] = {
     "plain": {"columns": ["score", "flag", "wave", "when", "_row"], "batch_size": 7},
     "everything": {"collate": {"image": "list"}, "batch_size": 6},
@@ -232,7 +182,7 @@ ORDERS = {name: (lambda ds: ds, arguments) for name, arguments in WAYS.items()} 
 def test_batches_are_equal_to_those_of_a_local_loader_before_and_after_a_resume(
     served: Served, way: str, listed_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_pass, "LISTED_ROWS", listed_rows)
+    monkeypatch.setattr(streams, "LISTED_ROWS", listed_rows)
     made, arguments = ORDERS[way]
     here, there = map(made, served.both())
     local = here.loader(**arguments)

@@ -188,5 +188,6 @@ def edited_mix(given: MixRows, edits: dict[str, Edit]) -> MixRows:
                 actual=source.name,
             )
         edits[source.name] = replace(edits[source.name], version=version)
-        sources.append(replace(source, selection=found.selection, reader=found.reader))
+        changed: dict[str, Any] = {"selection": found.selection, "reader": found.reader}
+        sources.append(replace(source, **changed, server=found.server))
     return replace(given, sources=tuple(sources))

@@ -130,8 +130,8 @@ class SplicedRows:
 
     @property
     def server(self) -> BatchServer | None:
-        """None: a server does not know what was read before."""
-        return None
+        """The server that can decode batches of the rows now; None if there is none."""
+        return self.rows.server
 
     @property
     def form(self) -> Any:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from tensorlake.errors import InvalidInputError
 from tensorlake.loader.plan.selection import Int64Array, Reader, Schema, Selection, TensorSpec
+from tensorlake.loader.sources.remote import BatchServer
 from tensorlake.storage import runtime
 from tensorlake.types import (
     Buffer,
@@ -40,13 +41,29 @@ PHYSICAL_MASK = (1 << SOURCE_SHIFT) - 1
 
 @dataclass(frozen=True, slots=True)
 class MixSource:
-    """One source of a mix: a dataset or view."""
+    """One source of a mix: a dataset or view.
+
+    Attributes:
+        name: Its name.
+        selection: Its rows.
+        reader: Their reader.
+        repin: Opens another version of them.
+        edits: An ``Edits``; rows.py imports plans of mixes.
+        server: A server that can decode batches of them, or of rows that have them among others.
+        among: Their positions among the rows of the server; None: they are the same rows.
+    """
 
     name: str
     selection: Selection
     reader: Reader
     repin: Callable[[str], tuple[Selection, Reader]] | None = None
-    edits: Any = None  # an ``Edits``; rows.py imports plans of mixes
+    edits: Any = None
+    server: BatchServer | None = None
+    among: Int64Array | None = None
+
+    def served(self, positions: Int64Array) -> Int64Array:
+        """Return the positions of rows among those of the server."""
+        return positions if self.among is None else self.among[positions]
 
 
 @dataclass(frozen=True, slots=True)

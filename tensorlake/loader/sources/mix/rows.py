@@ -94,7 +94,7 @@ class MixRows:
 
     @property
     def server(self) -> None:
-        """None: the sources of a mix may be in different places."""
+        """None: each source has its own, or none."""
         return
 
     @property

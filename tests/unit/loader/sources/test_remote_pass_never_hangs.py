@@ -17,9 +17,17 @@ import pytest
 import tensorlake as tl
 from tensorlake.dataset import rowset_of
 from tensorlake.errors import InvalidStateError, StorageError
-from tensorlake.loader import SelectedRows, make_loader
+from tensorlake.loader import (
+    ListedBatch,
+    ListedRows,
+    MixNode,
+    MixRows,
+    MixSource,
+    SelectedRows,
+    make_loader,
+)
 from tensorlake.loader.frameworks.server import WrittenBatches, served_loader
-from tensorlake.loader.sources.remote import FRUITLESS_STREAMS
+from tensorlake.loader.sources.remote.streams import FRUITLESS_STREAMS
 from tensorlake.storage import AnswerStream, LostStreamError, runtime
 from tensorlake.storage.http.types import AttemptError
 from tests.support.collector import collect_in_the_storage_loop, no_collection
@@ -53,6 +61,7 @@ class Server:
         opening: What becomes of the request itself.
         times: So many streams go wrong; later ones do not.
         skipped: Rows that it leaves out at the start of each.
+        is_source: It has one source of a mix; another server has the other, and never fails.
     """
 
     dataset: Any
@@ -61,6 +70,7 @@ class Server:
     opening: Any = None
     times: int = 1
     skipped: int = 0
+    is_source: bool = False
     opened: int = 0
     closed: int = 0
     is_awaited: threading.Event = field(default_factory=threading.Event)
@@ -74,22 +84,40 @@ class Server:
             if self.opening == "wait":
                 runtime.run(forever())
             raise self.opening
-        arguments = {"batch_size": request["global_batch_size"], "columns": request["columns"]}
-        rows = SelectedRows(rowset_of(self.dataset).selection, rowset_of(self.dataset).reader())
-        loader = served_loader(rows, arguments)
-        state = request["state"]
-        loader.load_state_dict(state | {"position": state["position"] + self.skipped})
+        loader = self._served(request)
         written = WrittenBatches(loader, lambda error: {"detail": str(error)})
         body = b"".join(written)
         data = written.schema + body
         pieces = self._pieces(data, self.cut if goes_wrong else None)
         return AnswerStream(self.url, pieces, self._end, {})
 
+    def _served(self, request):
+        rows, columns = self._rows(), {"columns": request["columns"]}
+        if "batches" in request:
+            listed = [
+                ListedBatch(one["stop"], np.array(one["places"]), np.array(one["positions"]))
+                for one in request["batches"]
+            ]
+            most = max(len(one.places) for one in listed)
+            return served_loader(ListedRows.of(rows, listed), {"batch_size": most} | columns)
+        loader = served_loader(rows, {"batch_size": request["global_batch_size"]} | columns)
+        state = request["state"]
+        loader.load_state_dict(state | {"position": state["position"] + self.skipped})
+        return loader
+
+    def _rows(self, server=None):
+        rows = rowset_of(self.dataset)
+        return SelectedRows(rows.selection, rows.reader(), server=server)
+
     def loader(self, **arguments):
         given = {"batch_size": BATCH, "timeout": LONG_S} | arguments
-        rows = SelectedRows(
-            rowset_of(self.dataset).selection, rowset_of(self.dataset).reader(), server=self
-        )
+        rows = self._rows(server=self)
+        if self.is_source:
+            sources = [
+                MixSource(name, rows.selection, rows.reader, server=server)
+                for name, server in (("own", self), ("other", Server(self.dataset, times=0)))
+            ]
+            rows = MixRows(tuple(sources), MixNode((0, 1), (0.5, 0.5)))
         return make_loader(rows, "numpy", decode_on="server", **given)
 
     async def _pieces(self, data, cut):
@@ -134,6 +162,15 @@ def test_a_stream_that_breaks_off_anywhere_is_continued_exactly(dataset, then):
     assert threads_left() == []
 
 
+def test_streams_of_a_source_that_break_off_are_continued_exactly(dataset):
+    whole = rows_of(Server(dataset, is_source=True, times=0).loader())
+    for cut in range(0, 900, 97):
+        server = Server(dataset, cut=cut, then="break", is_source=True, times=2)
+
+        assert rows_of(server.loader()) == whole, cut
+    assert threads_left() == []
+
+
 def test_a_server_whose_streams_bring_nothing_is_given_up(dataset):
     server = Server(dataset, cut=0, times=10**6)
 
@@ -148,16 +185,17 @@ def test_a_server_whose_streams_bring_nothing_is_given_up(dataset):
 
 
 @pytest.mark.parametrize("error", [LookupError("mine"), RuntimeError("mine")], ids=repr)
-@pytest.mark.parametrize("cut", [0, 900])
-def test_what_a_stream_raises_reaches_the_loop(dataset, error, cut):
-    server = Server(dataset, cut=cut, then=error)
+@pytest.mark.parametrize("cut", [0, 400])
+@pytest.mark.parametrize("is_source", [False, True])
+def test_what_a_stream_raises_reaches_the_loop(dataset, error, cut, is_source):
+    server = Server(dataset, cut=cut, then=error, is_source=is_source)
 
     with pytest.raises(type(error)) as raised:
         list(server.loader())
 
     assert raised.value is error
-    assert (server.opened, server.closed) == (1, 1)
     assert threads_left() == []
+    assert is_source or (server.opened, server.closed) == (1, 1)
 
 
 @pytest.mark.parametrize("error", [LookupError("mine"), SystemExit(3)], ids=repr)
@@ -200,7 +238,8 @@ def test_a_request_that_others_cancel_is_an_error(dataset):
 
 # ---- ends that somebody else brings about
 
-SILENT = {"opening": {"opening": "wait"}, "streaming": {"cut": 900, "then": "wait"}}
+SILENT = {"opening": {"opening": "wait"}, "streaming": {"cut": 400, "then": "wait"}}
+SILENT |= {f"{name} of a source": {**one, "is_source": True} for name, one in SILENT.items()}
 
 
 @pytest.fixture(params=SILENT)

@@ -2,7 +2,7 @@
 
     decode_on="client"    Pipeline and Assembler: this process reads, gathers and decodes
                           and where all chunks are in memory, without threads
-    decode_on="server"    RemotePass: a server does, from the state in the request
+    decode_on="server"    RemotePass: servers do (``remote.py``)
 
 Nothing runs yet: the pass begins when its iterator starts it. State that outlives a pass (the
 memory tier, the slabs, the counters and the measured concurrency limit) belongs to the loader.
@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -21,158 +21,42 @@ from typing import TYPE_CHECKING, Any
 from tensorlake.errors import CorruptionError
 from tensorlake.loader.caches.decoded_images import DecodedImages
 from tensorlake.loader.engine.batching import homes_of, kept_rows
-from tensorlake.loader.engine.composed.rows import ComposedPlan, form_of, positions_left_out
+from tensorlake.loader.engine.composed.rows import ComposedPlan, positions_left_out
+from tensorlake.loader.engine.passes.remote import open_remote
 from tensorlake.loader.engine.pipeline import Pipeline, PipelineSetup
 from tensorlake.loader.plan.arrangement import ArrangedOrder, GroupedPlan
 from tensorlake.loader.plan.plan import AccessPlan
-from tensorlake.loader.plan.sharding import RowBatches, ShortBatchWarning
+from tensorlake.loader.plan.sharding import ShortBatchWarning
 from tensorlake.loader.runtime.rng import takes_rng
-from tensorlake.loader.runtime.threads import WorkerThreads
 from tensorlake.loader.sources.mix.plan import MixPlan
 from tensorlake.loader.sources.mix.reader import MixReader
 from tensorlake.loader.sources.read_strategy import (
     cache_short_nbytes,
     row_nbytes_of,
-    sparse_tensors,
 )
-from tensorlake.loader.sources.remote import RemotePass, RemoteSetup
-from tensorlake.loader.sources.rows import SelectedRows
 from tensorlake.loader.sources.windows import WindowReads
 from tensorlake.loader.stages.assemble import MAX_PIECE_ROWS, Assembler
 from tensorlake.loader.stages.process_transform import processes_of
 from tensorlake.loader.stages.rng_guard import DrawWatch
-from tensorlake.loader.stages.sample_ranges import ranges_of_samples
 from tensorlake.loader.stages.sparse_reads import PartReads
-from tensorlake.loader.stages.transform import BatchTransform, RowTransform, TransformCall
+from tensorlake.loader.stages.transform import RowTransform, TransformCall
 
 if TYPE_CHECKING:
     from tensorlake.loader.caches.disk_cache import DiskTier
-    from tensorlake.loader.config.arguments import LoaderArguments
-    from tensorlake.loader.config.column_plan import ColumnPlan
-    from tensorlake.loader.config.converter import Converter
-    from tensorlake.loader.decode import PartDecoder
     from tensorlake.loader.engine.composed.rows import ComposedShare, Form
     from tensorlake.loader.engine.iterator import Pass
-    from tensorlake.loader.plan.mix_order import AnyOrder
+    from tensorlake.loader.engine.passes.opening import Opening
     from tensorlake.loader.plan.placement import Homes
     from tensorlake.loader.plan.plan import Plan
-    from tensorlake.loader.plan.selection import Int64Array, Reader
-    from tensorlake.loader.plan.sharding import Batches, Sharding, Share
-    from tensorlake.loader.plan.state import LoaderState
-    from tensorlake.loader.runtime.counters import Counters
+    from tensorlake.loader.plan.selection import Reader
+    from tensorlake.loader.plan.sharding import Share
     from tensorlake.loader.sources.buffer_pool import SlabPool
-    from tensorlake.loader.sources.chunk_cache import ChunkCache
-    from tensorlake.loader.sources.rows import OrderedRows
-    from tensorlake.loader.stages.adaptive_limit import ConcurrencyLimit
     from tensorlake.loader.stages.assemble import Combine
-    from tensorlake.loader.stages.stack import Outputs
 
-__all__ = ["Opening", "open_pass"]
+__all__ = ["open_pass"]
 
 PROCESS_PIECE_ROWS = 32  # a message costs 0.2 ms
 GROUP_S = 0.1  # of functions: a thousand times what a group costs, and short for who waits
-LATE_NBYTES = 1 << 20  # of a batch; copying it takes about 0.1 ms
-
-
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """The parts of a loader, and its position."""
-
-    rows: OrderedRows
-    order: AnyOrder
-    seed: int
-    epoch: int
-    batches: Batches  # from its position on
-    state: Callable[[], LoaderState]  # complete, for a server; lazy, because naming rows takes time
-    arguments: LoaderArguments
-    columns: tuple[ColumnPlan, ...]
-    outputs: Outputs  # of a transform
-    sharding: Sharding
-    converter: Converter
-    cache: ChunkCache
-    disk: DiskTier
-    slabs: SlabPool
-    counters: Counters
-    limit: ConcurrencyLimit
-    left_out: Sequence[Int64Array] | None = None  # rows of each source that become holes
-
-    @property
-    def sparse(self) -> tuple[str, ...]:
-        """Tensors read by row, those first of which parts are read."""
-        parts = tuple(self.decoders)
-        others = tuple(name for name in self.cache.tensors if name not in parts)
-        return parts + sparse_tensors(
-            self.rows.reader,
-            others,
-            order=self.order,
-            num_rows=self.rows.selection.num_rows,
-            cache_nbytes=self.arguments.cache_nbytes,
-        )
-
-    @property
-    def decoders(self) -> dict[str, PartDecoder]:
-        """The decoders of tensors of which parts are read, by name."""
-        found = {one.name: one.parts for one in self.columns if one.parts is not None}
-        return {name: one for name, one in found.items() if one.reads_parts}
-
-    @property
-    def is_padded(self) -> bool:
-        """Whether a batch has fewer rows than there are ranks."""
-        return self.batches.needs_padding
-
-    @property
-    def is_dropped(self) -> bool:
-        """Whether an epoch has rows, but no batch: its only one is short, and dropped."""
-        rows = self.rows.num_places
-        by_rows = isinstance(self.batches, RowBatches) and not self.rows.is_endless
-        return by_rows and rows > 0 and not self.sharding.num_batches(rows)
-
-    @property
-    def own_place(self) -> dict[str, Any]:
-        """Arguments by which another loader reads the same rows, without asking other ranks."""
-        rank, world_size = self.sharding.rank, self.sharding.world_size
-        return {"seed": self.seed, "rank": rank, "world_size": world_size, "mesh": None}
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether a server can make the order from a state: of rows, in batches of a number."""
-        batches = self.batches
-        by_rows = isinstance(batches, RowBatches) and batches.balanced is None
-        return by_rows and isinstance(self.rows, SelectedRows)
-
-    @property
-    def keeps_places(self) -> bool:
-        """Whether skipped rows are False in ``_valid``: always in JAX, else if it is requested."""
-        return self.converter.keeps_places or self.arguments.asks_valid
-
-    @property
-    def is_late(self) -> bool:
-        """Whether batches are small and consist of arrays, so that the consumer gathers them."""
-        rows = self.sharding.global_batch_size // self.sharding.world_size
-        nbytes = rows * sum(column.sample_nbytes for column in self.columns)
-        is_plain = all(column.kind in ("row", "virtual", "uniform") for column in self.columns)
-        is_stacked = all(column.is_stacked and column.collate is None for column in self.columns)
-        has_more = self.arguments.transform is not None or form_of(self.rows) is not None
-        return is_plain and is_stacked and not has_more and nbytes <= LATE_NBYTES
-
-    @property
-    def is_in_memory(self) -> bool:
-        """Whether batches are cut from chunks as stored, and all known chunks are in memory.
-
-        For a remote dataset these must be all of its chunks: otherwise the pipeline must look
-        ahead.
-        """
-        reader = self.rows.reader
-        return (
-            self.is_late
-            and not self.sparse
-            and all(
-                self.cache.keeps_all(
-                    tensor, 0 if reader.store.is_local else reader.index(tensor).num_rows
-                )
-                for tensor in self.cache.tensors
-            )
-        )
 
 
 def open_pass(opening: Opening, shares: Iterable[Share]) -> tuple[Pass, Callable[[], None]]:
@@ -199,7 +83,7 @@ def open_pass(opening: Opening, shares: Iterable[Share]) -> tuple[Pass, Callable
     with_valid = is_padded or opening.keeps_places
     is_remote = opening.arguments.decode_on == "server"
     if is_remote and opening.is_plain and opening.outputs.transform is None:
-        remote = RemotePass(_remote_setup(opening, with_valid=with_valid), shares)
+        remote = open_remote(opening, shares, plan=None, transform=None, with_valid=with_valid)
         return remote, remote.start
     plan = opening.rows.plan(opening.order, seed=opening.seed, epoch=opening.epoch)
     if isinstance(plan, ComposedPlan):
@@ -207,14 +91,8 @@ def open_pass(opening: Opening, shares: Iterable[Share]) -> tuple[Pass, Callable
         plan = replace(plan, left_out=left_out, homes=None if is_remote else _homes(opening))
         shares = map(plan.unpack, shares)
     if is_remote:
-        setup = _remote_setup(opening, with_valid=with_valid)
-        if not opening.is_plain:
-            setup = replace(setup, listing=plan)
-        if opening.outputs.transform is not None:
-            setup = _transformed_here(opening, plan, setup)
-        if isinstance(plan, ComposedPlan):
-            setup = replace(setup, combine=partial(_combined_here, plan.form, opening))
-        remote = RemotePass(setup, shares)
+        own = _transform(opening)
+        remote = open_remote(opening, shares, plan=plan, transform=own, with_valid=with_valid)
         return remote, remote.start
     shares = _look_ahead(opening, plan, iter(shares))
     transform = _transform(opening)
@@ -249,59 +127,6 @@ def _combine(form: Form, opening: Opening) -> Combine:
         return made
 
     return combine
-
-
-def _combined_here(
-    form: Form, opening: Opening, share: ComposedShare, batch: dict[str, Any]
-) -> dict[str, Any]:
-    """Make units of rows that a server has read, decoded and mapped."""
-    for name in form.joins:
-        batch[name] = ranges_of_samples(batch[name])
-    opening.counters.add(**form.filled(share))
-    made = form.combine(share, batch, opening.slabs)
-    if share.holes is not None:
-        form.leave_out(share, made)
-    return made
-
-
-def _transformed_here(opening: Opening, plan: Plan, setup: RemoteSetup) -> RemoteSetup:
-    """Transform the rows of batches that a server has decoded.
-
-    Rows that it lost keep their places until then: a row draws random numbers by its own.
-    """
-    transform, counters, selection = _transform(opening), opening.counters, opening.rows.selection
-    assert transform is not None, "only then"
-    workers = WorkerThreads(
-        opening.arguments.worker_count,
-        name="tensorlake-loader-transform",
-        waited=counters.waited,
-        processes=transform.processes,
-    )
-    timed = partial(counters.timed, "transform_s")
-    made = BatchTransform(transform, workers, timed, with_valid=setup.with_valid)
-
-    def transformed(share: Share, batch: dict[str, Any]) -> dict[str, Any]:
-        places = plan.deal(share)
-        rows = selection.row_numbers(plan.at(places)).tolist()
-        return made.apply(batch, rows, places.tolist(), counts=share.valid > 0)
-
-    marks = opening.arguments.on_error == "skip"
-    columns = tuple(map(_with_null_listed, setup.columns))
-    return replace(
-        setup,
-        columns=columns,
-        combine=transformed,
-        workers=made,
-        keeps_places=setup.keeps_places or marks,
-        with_valid=setup.with_valid or marks,
-    )
-
-
-def _with_null_listed(column: ColumnPlan) -> ColumnPlan:
-    """Let a server list the samples of a column of which a transform may get NULL."""
-    has_null = column.type is not None and column.type.nullable and column.null is None
-    is_array = column.collate is None and column.kind in ("uniform", "image", "decoded")
-    return replace(column, collate="list") if has_null and is_array else column
 
 
 def _look_ahead(opening: Opening, plan: Plan, shares: Iterator[Share]) -> Iterator[Share]:
@@ -473,18 +298,3 @@ def _transform(opening: Opening) -> RowTransform | None:
         return RowTransform(call, opening.outputs, None, MAX_PIECE_ROWS)
     processes = processes_of(call, arguments.worker_count)
     return RowTransform(call, opening.outputs, processes, PROCESS_PIECE_ROWS)
-
-
-def _remote_setup(opening: Opening, *, with_valid: bool) -> RemoteSetup:
-    assert opening.rows.server is not None, "checked when the loader was made"
-    return RemoteSetup(
-        server=opening.rows.server,
-        arguments=opening.arguments,
-        columns=opening.columns,
-        sharding=opening.sharding,
-        state=opening.state(),
-        turns=opening.converter.turn_and_turns()[1],
-        keeps_places=opening.keeps_places,
-        with_valid=with_valid,
-        counters=opening.counters,
-    )
