@@ -19,6 +19,7 @@ from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.errors import QueryTypeError
 from tensorlake_query.syntax.printer import print_expr
 from tensorlake_query.values.bound import Bound, ColumnRef
+from tensorlake_query.values.source import ColumnType
 from tensorlake_query.values.stacks import stacked_type
 
 Aliases = Mapping[str, ast.Expr]
@@ -68,7 +69,7 @@ class Grouping:
         """Return the slot of a group key or an aggregate, or a stack; refuse other columns."""
         position = self._key_of.get(expr)
         if position is not None:
-            return ColumnRef(f"#{position}", self.keys[position].type, expr)
+            return _slot_ref(position, self.keys[position].type, expr)
         if isinstance(expr, ast.Call) and is_aggregate(expr):
             return self._aggregate(expr)
         if isinstance(expr, ast.Column):
@@ -77,10 +78,8 @@ class Grouping:
 
     def beneath(self, bound: Bound) -> Bound:
         """Return the key whose slot an expression is; of others itself."""
-        if isinstance(bound, ColumnRef) and bound.name.startswith("#") and bound.name[1:].isdigit():
-            place = int(bound.name[1:])
-            return self.keys[place] if place < len(self.keys) else bound
-        return bound
+        slot = bound.slot if isinstance(bound, ColumnRef) else None
+        return bound if slot is None or slot >= len(self.keys) else self.keys[slot]
 
     def columns(self) -> list[tuple[str, Bound]]:
         """Return what `*` is: every column, keys as they are, the others stacked."""
@@ -100,7 +99,7 @@ class Grouping:
             return None
         for position, key in enumerate(self.keys):
             if isinstance(key, ColumnRef) and key.name == bound.name:
-                return ColumnRef(f"#{position}", key.type, expr)
+                return _slot_ref(position, key.type, expr)
         if self.stacks:
             return ColumnRef(bound.name, stacked_type(bound.type), expr)
         name = print_expr(expr)
@@ -121,7 +120,11 @@ class Grouping:
             site = Site(expr, args, {}, self._binder.text, self._binder.bind)
             slot = self._call_of[expr] = len(self.calls)
             self.calls.append(bind_aggregate(site, expr))
-        return ColumnRef(f"#{len(self.keys) + slot}", self.calls[slot].type, expr)
+        return _slot_ref(len(self.keys) + slot, self.calls[slot].type, expr)
+
+
+def _slot_ref(slot: int, kind: ColumnType, expr: ast.Expr) -> ColumnRef:
+    return ColumnRef(f"#{slot}", kind, expr, slot)
 
 
 def _unaliased(expr: ast.Expr, aliases: Aliases) -> ast.Expr:

@@ -35,11 +35,15 @@ Kernel = Callable[[Sequence[Vector], int], Vector]
 
 
 class ColumnRef(Struct, frozen=True, eq=False):
-    """A column, read for exactly the rows that are asked about."""
+    """A column, read for exactly the rows that are asked about.
+
+    `slot` is its number among the keys and aggregates of a group, if it is one of these.
+    """
 
     name: str
     type: ColumnType
     syntax: ast.Expr
+    slot: int | None = None
 
 
 class CodesRef(Struct, frozen=True, eq=False):
