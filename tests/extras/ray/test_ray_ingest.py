@@ -6,8 +6,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tensorlake as tl
+from tests.extras.ray.killed_call import killed_and_made_again
 
 ray = pytest.importorskip("ray")
 PIL = pytest.importorskip("PIL.Image")
@@ -181,48 +180,16 @@ def test_what_no_worker_could_do_is_refused_before_anything_is_made(cluster, tmp
     assert not tl.exists(str(tmp_path / "rows.tl"))
 
 
-SCRIPT = """
-import os, signal, sys
-import ray
-import tensorlake as tl
-
-ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=100_000_000,
-         _system_config={"worker_niceness": 0})
-source, to = sys.argv[1:]
-
-from tensorlake.dataset.core.session import Session
-commit, count = Session.commit, 0
-
-def counted(self, request):
-    global count
-    count += 1
-    if count == 3 and "KILLED" in os.environ:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return commit(self, request)
-
-Session.commit = counted
-print(tl.ingest.images(source, to, engine="ray", commit_every="80kB").ingest_report.already_there)
+CALL = """
+tl.ingest.images(source, to, engine="ray", commit_every="80kB").ingest_report.already_there
 """
 
 
 def test_a_call_that_is_killed_and_made_again_has_each_image_once(photos, tmp_path):
     to = str(tmp_path / "made.tl")
 
-    def run(**environment):
-        return subprocess.run(
-            [sys.executable, "-c", SCRIPT, str(photos), to],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+    there, printed = killed_and_made_again(str(photos), to, CALL.strip())
 
-    killed = run(KILLED="1")
-    assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
-    there = len(tl.open(to))
     assert 0 < there < IMAGES
-    again = run()
-
-    assert again.stdout.split() == [str(there)], again.stderr[-2000:]
+    assert printed.split() == [str(there)]
     assert_same(tl.ingest.images(photos, str(tmp_path / "threads.tl")), tl.open(to))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tests.extras.ray.killed_call import killed_and_made_again
 
 ray = pytest.importorskip("ray")
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore")]  # of theirs
@@ -176,57 +176,25 @@ def test_what_no_worker_could_do_is_refused_at_once(cluster, rows):
     rows.discard()
 
 
-SCRIPT = """
-import os, signal, sys
-import ray
-import tensorlake as tl
-
-ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=100_000_000,
-         _system_config={"worker_niceness": 0})
-source, to = sys.argv[1:]
-
-from tensorlake.dataset.core.session import Session
-commit, count = Session.commit, 0
-
-def counted(self, request):
-    global count
-    count += 1
-    if count == 3 and "KILLED" in os.environ:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return commit(self, request)
-
-Session.commit = counted
-made = tl.open(source).map(
+CALL = """
+tl.open(source).map(
     lambda row: {"y": len(row["text"] or ""), "of": row["_row"]},
     columns=["text", "_row"],
     schema={"y": "int64", "of": "int64"},
     to=to,
     engine="ray",
     commit_every=100,
-)
-print(made.map_report.already_there)
+).map_report.already_there
 """
 
 
 def test_a_call_that_is_killed_and_made_again_has_each_row_once(rows, tmp_path):
     to = str(tmp_path / "made.tl")
 
-    def run(**environment):
-        return subprocess.run(
-            [sys.executable, "-c", SCRIPT, rows.url, to],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+    there, printed = killed_and_made_again(rows.url, to, CALL.strip())
 
-    killed = run(KILLED="1")
-    assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
-    assert len(tl.open(to)) == 200
-    again = run()
-
-    assert again.stdout.split() == ["200"], again.stderr[-2000:]
+    assert there == 200
+    assert printed.split() == ["200"]
     made = tl.open(to)
     assert made["of"][:].tolist() == [*range(ROWS)]
     assert made["y"][:].tolist() == [len(text or "") for text in rows["text"].to_list()]
