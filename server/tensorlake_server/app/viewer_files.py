@@ -15,17 +15,16 @@ import mimetypes
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from starlette.responses import FileResponse, Response
-
 from tensorlake_server.http.caching import not_modified
 from tensorlake_server.http.negotiation import IDENTITY, choose_encoding
 from tensorlake_server.http.problems import Problem
+from tensorlake_server.http.ranges import OpenFile, ranged_response
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from starlette.requests import Request
+    from fastapi import Request, Response
 
 __all__ = ["ViewerFiles"]
 
@@ -70,8 +69,9 @@ class ViewerFiles:
         if encoding != IDENTITY:
             sent["Content-Encoding"] = encoding
         media_type = mimetypes.guess_type(name)[0] or OCTETS
-        return not_modified(request, sent) or FileResponse(
-            chosen.path, headers=sent, media_type=media_type
+        sent["Accept-Ranges"] = "bytes"
+        return not_modified(request, sent) or ranged_response(
+            request, OpenFile(chosen.path), sent, media_type
         )
 
 

@@ -8,6 +8,7 @@ response that has changed since (``If-Range``): its client would join halves of 
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,10 +19,11 @@ from tensorlake_server.http.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from fastapi import Request
 
-__all__ = ["StoredFile", "asked_range", "is_same_answer", "ranged_response"]
+__all__ = ["OpenFile", "StoredFile", "asked_range", "is_same_answer", "ranged_response"]
 
 PIECE_NBYTES = 1 << 20
 """Read and sent at once: a player leaves a film long before its end."""
@@ -68,6 +70,26 @@ class StoredFile(Protocol):
         ...
 
 
+class OpenFile:
+    """A file of this machine, which stays readable when it is removed while it is sent.
+
+    It is closed when its answer is gone: a client that leaves ends the answer at any piece.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("rb", buffering=0)
+        self.nbytes = os.fstat(self._file.fileno()).st_size
+
+    def content_between(self, start: int, stop: int) -> bytes:
+        """Read the bytes [start, stop)."""
+        self._file.seek(start)
+        return self._file.read(stop - start)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_file"):
+            self._file.close()
+
+
 def ranged_response(
     request: Request, body: bytes | StoredFile, headers: dict[str, str], media_type: str
 ) -> Response:
@@ -87,7 +109,7 @@ def ranged_response(
             raise Problem(
                 416,
                 "range-not-satisfiable",
-                f"the sample has {nbytes:,} bytes: none from {start} on",
+                f"there are {nbytes:,} bytes: none from {start} on",
                 {"Content-Range": f"bytes */{nbytes}"},
             )
         headers["Content-Range"] = f"bytes {start}-{stop - 1}/{nbytes}"

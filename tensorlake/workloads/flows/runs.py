@@ -6,6 +6,7 @@ import builtins
 import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 from tensorlake.errors import InvalidInputError, InvalidStateError, NotFoundError, shown
@@ -178,12 +179,32 @@ def approve(id: str, *, decision: bool = True) -> FlowRun:  # noqa: A002 - likew
     with clients() as client:
         found = _run(client, id)
         what = found.waits_for
-        if what is None or what in found.answers:
-            raise InvalidStateError(_answered(found))
-        client.send(id, decision, f"approval:{what}", idempotency_key=f"{id}/{what}")
-        answers = {**found.answers, what: decision}
-        client.update_workflow_attributes(id, {ANSWERS: answers}, merge=True)
+        is_open = what is not None and what not in found.answers
+        if not is_open or not _is_first(client, id, what, decision=decision):
+            raise InvalidStateError(_answered(_run(client, id)))  # with an answer of just now
         return _run(client, id)
+
+
+def _is_first(client: Any, id_: str, what: str | None, *, decision: bool) -> bool:
+    """Send a decision and note it, in one transaction; return False if another one was sent before.
+
+    The row of the run is written first: another answer at the same time waits, and reads this one.
+    """
+    sql = import_module("sqlalchemy")  # dbos's own way to a database
+    database = client._sys_db  # noqa: SLF001 - public calls do not tell whether a message is the first
+    runs = database.tables.workflow_status
+    is_run = runs.c.workflow_uuid == id_
+    with database.engine.begin() as connection:
+        connection.execute(sql.update(runs).where(is_run).values(attributes=runs.c.attributes))
+        noted = connection.execute(sql.select(runs.c.attributes).where(is_run)).scalar() or {}
+        answers = noted.get(ANSWERS, {})
+        if what in answers:
+            return False
+        topic, key = f"approval:{what}", f"{id_}/{what}"
+        client.send_in_transaction(connection, id_, decision, topic, idempotency_key=key)
+        noted = {**noted, ANSWERS: {**answers, what: decision}}
+        connection.execute(sql.update(runs).where(is_run).values(attributes=noted))
+    return True
 
 
 def _answered(run: FlowRun) -> str:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -143,6 +144,33 @@ def test_a_second_answer_names_the_first_also_while_no_process_runs_the_flow(tmp
         flows.approve(waiting.id)
     flows.run(until=lambda: flows.inspect(waiting.id).state == "done")
     assert flows.inspect(waiting.id).result == (False, "AFTER")
+
+
+def answered(id_, decision, together):
+    """Answer when the others do; return the decision, and the error if there is one."""
+    together.wait(WAIT_S)
+    try:
+        flows.approve(id_, decision=decision)
+    except tl.errors.InvalidStateError as error:
+        return decision, str(error)
+    return decision, None
+
+
+def test_of_several_who_answer_at_once_one_wins_and_the_others_are_told(database):
+    for _ in range(5):
+        waiting = until(flows.start(asks, "publish").id, "waiting")
+        together = threading.Barrier(6)
+
+        with ThreadPoolExecutor(6) as pool:
+            asked = [pool.submit(answered, waiting.id, one % 2 == 0, together) for one in range(6)]
+            answers = [one.result() for one in asked]
+
+        (first,) = [decision for decision, error in answers if error is None]
+        said = f"'publish' was {'approved' if first else 'refused'}"
+        assert all(said in error for _, error in answers if error is not None)
+        done = until(waiting.id, "done")
+        assert done.result == (first, "AFTER")
+        assert done.answers == {"publish": first}
 
 
 def test_an_approval_may_end_by_itself(database):

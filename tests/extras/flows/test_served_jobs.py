@@ -9,10 +9,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -393,6 +395,35 @@ def test_flows_are_listed_approved_retried_and_cancelled_over_http(
     assert ended["state"] == "cancelled"
     assert (unknown.status_code, unknown.json()["code"]) == (404, "not-found")
     assert names == {"publication"}  # jobs are of their clients
+
+
+def test_of_two_who_answer_two_servers_at_once_one_wins_and_the_other_is_told(
+    lake: Lake, service: None
+) -> None:
+    del service
+    with ExitStack() as stack:
+        addresses = [stack.enter_context(lake.serving())[1] for _ in range(2)]
+        clients = [stack.enter_context(lake.client(one, "maintainer")) for one in addresses]
+        pool = stack.enter_context(ThreadPoolExecutor(2))
+        for number in range(5):
+            run = flows.start(publication, f"pets{number}")
+            state_of(clients[0], run.id, "waiting")
+            together = threading.Barrier(2)
+
+            def answer(decision: bool, id_: str = run.id, wait: Any = together.wait) -> Any:  # noqa: FBT001 - as `map` gives it
+                wait(WAIT_S)
+                body = {"decision": decision}
+                return clients[decision].post(f"/v1/flows/{id_}/approve", json=body)
+
+            answers = dict(zip((True, False), pool.map(answer, (True, False)), strict=True))
+            done = state_of(clients[0], run.id, "done")
+
+            (first,) = [one for one, answer_ in answers.items() if answer_.status_code == 200]
+            told = answers[not first]
+            assert (told.status_code, told.json()["code"]) == (409, "invalid-state")
+            said = f"'publish pets{number}?' was {'approved' if first else 'refused'}"
+            assert said in told.json()["detail"]
+            assert done["result"] == (repr(f"PETS{number}") if first else "False")
 
 
 def test_a_server_without_the_extra_says_so(lake: Lake) -> None:

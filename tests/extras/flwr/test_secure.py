@@ -252,10 +252,13 @@ def test_noise_of_the_stated_multiplier_is_in_the_mean_of_cut_updates(samples, a
     """Noise has the deviation multiplier × norm ÷ clients, and each client counts the same."""
     count, start = 40_000, np.linspace(-1, 1, 40_000)
 
-    def train(view, weights, config):
-        return [weights[0] + len(view) * np.cos(np.arange(count)) / 100]
+    def waves(rows):
+        return rows * np.cos(rows * np.arange(count)) / 100
 
-    updates = [rows * np.cos(np.arange(count)) / 100 for rows in LENGTHS]
+    def train(view, weights, config):
+        return [weights[0] + waves(len(view))]
+
+    updates = [waves(rows) for rows in LENGTHS]
     expected = start + np.mean([clipped(one) for one in updates], axis=0)
     secure = {"dp": NOISE, **added}
 

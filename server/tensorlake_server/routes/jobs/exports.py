@@ -10,14 +10,16 @@ import datetime as dt
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Request, Response
-from starlette.responses import FileResponse
 
 from tensorlake.dataset import export_inside
 from tensorlake.errors import QueryLimitError, shown
 from tensorlake_server.bodies.json import BodyRoute
+from tensorlake_server.http.caching import cache_headers, etag_of, not_modified
 from tensorlake_server.http.problems import Problem
+from tensorlake_server.http.ranges import OpenFile, ranged_response
 from tensorlake_server.messages.exports import ExportInfo, ExportRequest
 from tensorlake_server.request.context import DatasetPath, caller_of, lake_of
 from tensorlake_server.request.deadline import run_query_or_job
@@ -65,15 +67,20 @@ async def export_rows(
 
 
 @router.get(
-    "/exports/{export}", response_class=FileResponse, responses={200: {"content": {OCTETS: {}}}}
+    "/exports/{export}", response_class=Response, responses={200: {"content": {OCTETS: {}}}}
 )
-def download_export(request: Request, export: ExportId) -> FileResponse:
+def download_export(request: Request, export: ExportId) -> Response:
     """Download an export, or a range of it."""
     found = _find(request, export)
-    headers = {"Cache-Control": "private, no-store"}
-    return FileResponse(
-        found.path, headers=headers, media_type=found.media_type, filename=found.path.name
-    )
+    headers = cache_headers(None, etag_of("export", found.id))  # it never changes, but is removed
+    known = not_modified(request, headers)
+    if known is not None:
+        return known
+    headers["Accept-Ranges"] = "bytes"
+    headers["Content-Disposition"] = f"attachment; filename*=UTF-8''{quote(found.path.name)}"
+    if found.path.name.isascii():  # as every program reads it
+        headers["Content-Disposition"] = f'attachment; filename="{found.path.name}"'
+    return ranged_response(request, _opened(found.path), headers, found.media_type)
 
 
 @router.delete("/exports/{export}", status_code=204)
@@ -122,6 +129,27 @@ def _check_time(limits: QueryLimits, began_s: float) -> None:
         )
 
 
+def _opened(path: FilePath) -> OpenFile:
+    """Open the file of an export.
+
+    Raises:
+        Problem: 404, it was just removed.
+    """
+    try:
+        return OpenFile(path)
+    except FileNotFoundError as error:
+        raise _no_export(path.parent.name) from error
+
+
+def _no_export(export: str) -> Problem:
+    return Problem(
+        404,
+        "export-not-found",
+        f"there is no export {shown(export)} of this token, or it is no longer kept"
+        f"\nexport the rows again",
+    )
+
+
 def _exports_of(request: Request) -> Exports:
     """Return the exports of the server.
 
@@ -148,11 +176,6 @@ def _find(request: Request, export: str) -> Export:
     """
     found = _exports_of(request).find(export, caller_of(request))
     if found is None:
-        raise Problem(
-            404,
-            "export-not-found",
-            f"there is no export {shown(export)} of this token, or it is no longer kept"
-            f"\nexport the rows again",
-        )
+        raise _no_export(export)
     lake_of(request).check_there(found.dataset)
     return found

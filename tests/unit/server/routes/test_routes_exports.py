@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -77,6 +78,46 @@ def test_rows_are_a_file_of_the_format_for_their_client_alone(served) -> None:
         assert (refused.status_code, refused.json()["code"]) == (404, "export-not-found")
     assert ana.delete(said["url"]).status_code == 204
     assert ana.get(said["url"]).status_code == 404
+
+
+def test_a_download_goes_on_from_a_byte_and_is_not_sent_twice(served) -> None:
+    ana = served["ana"]
+    url = ana.post(PATH, json={"format": "csv"}).json()["url"]
+    whole = ana.get(url)
+    etag = whole.headers["ETag"]
+
+    again = ana.get(url, headers={"If-None-Match": etag})
+    rest = ana.get(url, headers={"Range": "bytes=7-", "If-Range": etag})
+    other = ana.get(url, headers={"Range": "bytes=7-", "If-Range": '"another"'})
+    beyond = ana.get(url, headers={"Range": f"bytes={len(whole.content)}-"})
+
+    assert (again.status_code, again.content) == (304, b"")
+    assert again.headers["Cache-Control"] == whole.headers["Cache-Control"] == "private, no-cache"
+    assert (rest.status_code, rest.content) == (206, whole.content[7:])
+    assert (other.status_code, other.content) == (200, whole.content)
+    assert (beyond.status_code, beyond.json()["code"]) == (416, "range-not-satisfiable")
+    assert beyond.headers["Content-Type"] == "application/problem+json"
+    assert beyond.headers["Content-Range"] == f"bytes */{len(whole.content)}"
+    for invalid in ("bytes=5-2", "bytes=a-b", "rows=0-1", "bytes=0-1,3-4"):
+        assert ana.get(url, headers={"Range": invalid}).content == whole.content
+    assert ana.delete(url).status_code == 204
+    assert ana.get(url, headers={"If-None-Match": etag}).status_code == 404
+
+
+def test_a_download_of_several_pieces_is_whole(served, lake: Path) -> None:
+    ana = served["ana"]
+    with tl.create(str(lake / "zähler"), {"x": "int64"}, durability="none") as ds:
+        ds.extend({"x": np.arange(400_000)})
+        ds.commit("rows")
+    url = ana.post("/v1/datasets/zähler/exports", json={"format": "csv"}).json()["url"]
+
+    sent = ana.get(url)
+
+    assert sent.content == b'"x"\n' + b"".join(b"%d\n" % x for x in range(400_000))
+    assert len(sent.content) > 2 << 20
+    assert sent.headers["Content-Length"] == str(len(sent.content))
+    name = "attachment; filename*=UTF-8''z%C3%A4hler.csv"
+    assert sent.headers["Content-Disposition"] == name
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "hdf5", "webdataset", "mds", "zarr"])
