@@ -96,6 +96,7 @@ class TensorFlowLoader(Loader):
     def _add_specs(self, known: Mapping[str, Any], given: Any) -> None:
         of_functions = {} if given is None or self._is_last else given
         self._converter = replace(self._converter, specs={**known, **of_functions})
+        self._finish.converter = self._converter
 
     def element_spec(self, given: Any) -> Any:
         """Return the structure of a batch's specs.
