@@ -12,6 +12,7 @@ import numpy as np
 
 from tensorlake_query.execution.aggregation import (
     Grouping,
+    Part,
     TooSparseError,
     is_streamed,
     streamed_exprs,
@@ -19,6 +20,7 @@ from tensorlake_query.execution.aggregation import (
 from tensorlake_query.execution.batches import (
     BATCH_GROWTH,
     FIRST_BATCH_ROWS,
+    Values,
     compute,
     pieces,
     rows_of,
@@ -186,12 +188,21 @@ class Block:
         grouping = Grouping(plan, numbered)
         exprs = streamed_exprs(plan, numbered)
         parts = self._parts(plan.input, exprs)
-        work = partial(values_of, exprs, check=self._run.deadline.check)
+        is_pairs = isinstance(self._reader.source, JoinSource)  # made by the calling thread
         self._is_by_piece = self._sees_pairs_once(plan)
+
+        def work(piece: Scope) -> tuple[Values, Part | None]:
+            values = values_of(exprs, piece, self._run.deadline.check)
+            return values, grouping.begun(values.vectors, len(piece))
+
+        def gains() -> bool:
+            return grouping.is_shared and not is_pairs
+
         try:
             with self._run.step(OPERATORS[Aggregate]), np.errstate(all="ignore"):
-                for piece, values in self._run.workers.mapped(work, parts, exprs):
-                    grouping.add(values.vectors, piece)
+                mapped = self._run.workers.mapped(work, parts, exprs, gains)
+                for piece, (values, part) in mapped:
+                    grouping.add(values.vectors, len(piece), part)
                     values.held.drop()
                 made = grouping.slots(self._reader)
                 slots = {f"#{number}": each for number, each in enumerate(made)}
@@ -337,11 +348,14 @@ class Block:
             first = start
             while first < stop:
                 run.deadline.check(first, num_rows)
-                scope = RunScope(reader, first, min(first + size, stop), run.text)
+                last = min(first + size, stop)
+                if last - first == step:
+                    last -= last % step  # chunks of numbers end there: none is copied
+                scope = RunScope(reader, first, last, run.text)
                 for name in plan.columns:
                     scope.column(name)
                 yield scope
-                first += size
+                first = last
                 size = min(size * BATCH_GROWTH, step)
         run.deadline.check(num_rows, num_rows)
 

@@ -5,7 +5,13 @@ import threading
 import numpy as np
 import pytest
 
-from tensorlake_query import ColumnType, UniformBatch, compile_query, user_function
+from tensorlake_query import (
+    ColumnType,
+    QueryLimitError,
+    UniformBatch,
+    compile_query,
+    user_function,
+)
 from tensorlake_query.execution import workers as workers_module
 from tensorlake_query.execution.batches import FIRST_BATCH_ROWS, MAX_BATCH_ROWS
 from tensorlake_query.execution.columns import SourceReader
@@ -163,6 +169,70 @@ def test_functions_of_the_user_are_called_in_the_thread_that_asked():
 
     assert query.run(source).rows.tolist() == [5, 100_005, 200_005]
     assert threads == {threading.get_ident()}
+
+
+class Keyed(Numbers):
+    """Floats by a key, of which 7 come only in the last batches; remembers who read which rows."""
+
+    def __init__(self, num_rows):
+        super().__init__(num_rows)
+        self.schema = {"k": NUMBER, "y": ColumnType("number", "float64", ())}
+        random = np.random.default_rng(5)
+        self.y = random.random(num_rows) * 10.0 ** random.integers(-9, 9, num_rows)
+        self.k = np.arange(num_rows) % np.where(np.arange(num_rows) < num_rows // 2, 13, 20)
+        self.threads = set()
+        self.is_over = False
+
+    def read_run(self, column, start, stop):
+        self.threads.add(threading.get_ident())
+        self.is_over = self.is_over or start > self.num_rows // 4
+        return UniformBatch(getattr(self, column)[start:stop])
+
+
+SPREAD = "SELECT k, COUNT(*) AS n, SUM(y) AS s, AVG(y) AS m, MAX(y) AS x, VAR(y) AS v GROUP BY k"
+
+
+def test_groups_are_aggregated_in_several_threads_to_the_same_bits(monkeypatch):
+    found = []
+    for count in (4, 1, 0):
+        source = Keyed(MAX_BATCH_ROWS * 4)
+        monkeypatch.setattr(workers_module, "thread_count", lambda count=count: max(count, 1))
+        if not count:
+            monkeypatch.setattr(workers_module, "may_be_threaded", lambda exprs: False)
+        found.append(compile_query(SPREAD, source.schema).run(source).columns)
+        assert (source.threads == {threading.get_ident()}) == (not count)
+
+    several, one, caller = found
+    for name in several:
+        assert several[name].values.tobytes() == one[name].values.tobytes()
+        assert several[name].values.tobytes() == caller[name].values.tobytes()
+    assert several["k"].values.tolist() == list(range(20))
+    assert several["n"].values.tolist() == np.bincount(source.k).tolist()
+    sums = [source.y[source.k == key].sum() for key in range(20)]
+    assert np.allclose(several["s"].values, sums, rtol=1e-12)
+    assert not query_threads()
+
+
+def test_keys_of_two_columns_and_null_are_grouped_in_several_threads():
+    source = Keyed(MAX_BATCH_ROWS * 4)
+    text = "SELECT k % 3 AS a, NULLIF(k, 5) AS b, COUNT(*) AS n GROUP BY k % 3, NULLIF(k, 5)"
+
+    found = compile_query(text, source.schema).run(source).columns
+
+    assert len(source.threads) > 1
+    assert found["a"].values.tolist() == [key % 3 for key in range(20)]
+    assert found["b"].valid.tolist() == [key != 5 for key in range(20)]
+    assert found["n"].values.tolist() == np.bincount(source.k).tolist()
+
+
+def test_groups_in_several_threads_are_left_when_the_run_is_called_off():
+    source = Keyed(MAX_BATCH_ROWS * 8)
+
+    with pytest.raises(QueryLimitError, match="cancelled"):
+        compile_query(SPREAD, source.schema).run(source, cancelled=lambda: source.is_over)
+
+    assert len(source.threads) > 1
+    assert not query_threads()
 
 
 def test_a_run_of_rows_is_sliced_and_taken_as_listed_rows_are():
