@@ -59,6 +59,7 @@ from tensorlake.loader.sources.batch_group import (
     plan_groups,
     shares_by_segment,
 )
+from tensorlake.loader.sources.damaged_rows import DamageLog
 from tensorlake.loader.sources.read_strategy import early_by_row
 from tensorlake.loader.stages.fetch import ChunkFetcher
 from tensorlake.loader.stages.sparse_reads import PartReads, Read, RowReader
@@ -159,9 +160,10 @@ class Pipeline:
             setup.workers, name="tensorlake-loader", waited=waited, processes=setup.processes
         )
         shared = setup.reader, self.workers, setup.counters
-        self._rows = RowReader(*shared, parts=setup.parts, skips=skips)
+        damage = DamageLog()
+        self._rows = RowReader(*shared, parts=setup.parts, skips=skips, damage=damage)
         reads = setup.reader, setup.cache, self.workers, setup.counters
-        self._fetcher = ChunkFetcher(*reads, limit=setup.limit, skips=skips)
+        self._fetcher = ChunkFetcher(*reads, limit=setup.limit, skips=skips, damage=damage)
         # to the consumer: groups in plan order, then the end or an error outside any group
         self._arrivals: SimpleQueue[tuple[Group | None, Outcome[list[MakeBatch]]]] = SimpleQueue()
         # to the pass's own thread: a change, mainly of the budget, or the end

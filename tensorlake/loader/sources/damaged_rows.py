@@ -11,8 +11,10 @@ keeps its place in the order. Damage is logged where it is found, and counted by
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from tensorlake.types import Buffer, Column, SampleMap
 
 __all__ = [
+    "DamageLog",
     "lost_rows",
     "place_rows",
     "read_rows_alone",
@@ -55,8 +58,31 @@ class Nowhere:
 NOWHERE: Final = Nowhere()
 
 
+class DamageLog:
+    """Warnings of a pass, each once for a chunk: its rows may be read many times, each alone."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._told: set[tuple[str, str]] = set()
+
+    def report(self, tensor: str, key: object, message: str, *values: object) -> None:
+        """Log what is skipped of a chunk, unless that was done."""
+        name = tensor, str(key)
+        with self._lock:
+            is_told = name in self._told
+            self._told.add(name)
+        if not is_told:
+            logger.warning(message, *values)
+
+
 def salvaged_chunk(
-    reader: Reader, tensor: str, key: object, error: CorruptionError, pieces: Sequence[Buffer] = ()
+    reader: Reader,
+    tensor: str,
+    key: object,
+    error: CorruptionError,
+    pieces: Sequence[Buffer] = (),
+    *,
+    log: DamageLog,
 ) -> LoadedChunk:
     """Return the intact rows of a damaged chunk, and log the lost ones.
 
@@ -66,6 +92,7 @@ def salvaged_chunk(
         key: Location of the chunk.
         error: The damage found.
         pieces: Its bytes, if they were fetched.
+        log: The warnings of the pass.
     """
     try:
         found = reader.salvage_chunk(tensor, key, pieces)
@@ -73,12 +100,12 @@ def salvaged_chunk(
         found = None  # nothing beyond the known error
     reason = str(error).splitlines()[0]
     if found is None:
-        logger.warning("skipped: all rows of a chunk of %r: %s", tensor, reason)
+        log.report(tensor, key, "skipped: all rows of a chunk of %r: %s", tensor, reason)
         return lost_chunk(reader, tensor)
     column, lost = found
     count = int(lost.sum())
     message = "skipped: %d of the %d rows of a chunk of %r: %s"
-    logger.warning(message, count, len(lost), tensor, reason)
+    log.report(tensor, key, message, count, len(lost), tensor, reason)
     return replace(loaded_chunk(column, b""), lost=lost)
 
 
@@ -149,21 +176,27 @@ def _nowhere(reader: Reader, cache: ChunkCache, tensor: str, error: CorruptionEr
 
 
 def read_rows_alone(
-    reader: Reader, tensor: str, physical: Int64Array
+    reader: Reader, tensor: str, physical: Int64Array, log: DamageLog
 ) -> tuple[Column, NDArray[np.bool_]]:
     """Read rows individually, in a worker; return which of them are lost."""
     columns: list[Column] = []
     lost = np.zeros(len(physical), np.bool_)
     salvaged: dict[Hashable, LoadedChunk] = {}
+    read = partial(_read_row, reader, tensor, salvaged=salvaged, log=log)
     for at in range(len(physical)):
-        column = _read_row(reader, tensor, physical[at : at + 1], salvaged)
+        column = read(physical[at : at + 1])
         lost[at] = column is None
         columns.append(_null(reader, tensor) if column is None else column)
     return concat(columns), lost
 
 
 def _read_row(
-    reader: Reader, tensor: str, physical: Int64Array, salvaged: dict[Hashable, LoadedChunk]
+    reader: Reader,
+    tensor: str,
+    physical: Int64Array,
+    *,
+    salvaged: dict[Hashable, LoadedChunk],
+    log: DamageLog,
 ) -> Column | None:
     """Read a row, from the intact parts if its chunk is damaged; None if it is lost."""
     try:
@@ -179,7 +212,7 @@ def _read_row(
             return runtime.run(reader.fetch(tensor, physical))()
         except CorruptionError as error:
             blob = _bytes_of(reader, key)
-            salvaged[key] = salvaged_chunk(reader, tensor, key, error, blob)
+            salvaged[key] = salvaged_chunk(reader, tensor, key, error, blob, log=log)
     chunk = salvaged[key]
     if chunk.lost is None or chunk.is_constant or chunk.lost[row]:
         return None

@@ -21,7 +21,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -35,7 +35,7 @@ from tensorlake.format import checksum_of
 from tensorlake.loader.caches.disk_cache import unkept
 from tensorlake.loader.runtime.shutdown import stopped
 from tensorlake.loader.sources.chunk_cache import ChunkCache, LoadedChunk, loaded_chunk, loaded_row
-from tensorlake.loader.sources.damaged_rows import read_rows_alone, salvaged_chunk
+from tensorlake.loader.sources.damaged_rows import DamageLog, read_rows_alone, salvaged_chunk
 from tensorlake.loader.sources.mix import MixReader
 from tensorlake.loader.sources.windows import BlockKey
 from tensorlake.loader.stages.adaptive_limit import ConcurrencyLimit
@@ -84,7 +84,9 @@ class ChunkFetcher:
         limit: ConcurrencyLimit,
         in_flight_nbytes: int = IN_FLIGHT_NBYTES,
         skips: bool = False,
+        damage: DamageLog | None = None,
     ) -> None:
+        self._damage = damage or DamageLog()
         self._reader = reader
         self._cache = cache
         self._workers = workers
@@ -334,7 +336,7 @@ class ChunkFetcher:
             if not self._skips:
                 raise error
             pieces = (blob, *rest)
-            self._publish(load, salvaged_chunk(self._reader, load.tensor, load.key, error, pieces))
+            self._publish(load, self._salvaged(load, error, pieces))
             return
         column = self._reader.decode_chunk(load.tensor, load.key, blob, rest)
         self._publish(load, loaded_chunk(column, b""))
@@ -371,13 +373,20 @@ class ChunkFetcher:
     def _read_alone(self, load: Load) -> None:
         """Read a chunk again alone, in a worker, because one of its neighbours is damaged."""
         if isinstance(load.key, BlockKey):
-            column, lost = read_rows_alone(self._reader, load.tensor, load.key.physical)
+            rows = self._reader, load.tensor, load.key.physical
+            column, lost = read_rows_alone(*rows, self._damage)
             self._counters.add(row_reads=is_row(load))
             self._publish(load, replace(loaded_chunk(column, b""), lost=lost))
             return
         start, nbytes = load.key.offset, load.key.nbytes
         blob = runtime.run(self._reader.snapshot.packs.read_range(load.key.pack, start, nbytes))
         self._receive(load, start, [blob])
+
+    def _salvaged(
+        self, load: Load, error: CorruptionError, pieces: Sequence[Buffer] = ()
+    ) -> LoadedChunk:
+        named = self._reader, load.tensor, load.key
+        return salvaged_chunk(*named, error, pieces, log=self._damage)
 
     def _publish(self, load: Load, chunk: LoadedChunk) -> None:
         self._cache.add(load.tensor, load.number, chunk)
@@ -403,7 +412,7 @@ class ChunkFetcher:
             work()
         except BaseException as error:  # noqa: BLE001 - raised to the consumer of the batch
             if isinstance(error, CorruptionError) and self._skips:
-                self._publish(load, salvaged_chunk(self._reader, load.tensor, load.key, error))
+                self._publish(load, self._salvaged(load, error))
             else:
                 self._fail([load], error)
 

@@ -27,7 +27,7 @@ from tensorlake.loader.caches.disk_cache import unkept
 from tensorlake.loader.decode import PickedParts, known_sample
 from tensorlake.loader.runtime.shutdown import stopped
 from tensorlake.loader.sources.batch_group import Group, Piece, add_own
-from tensorlake.loader.sources.damaged_rows import read_rows_alone
+from tensorlake.loader.sources.damaged_rows import DamageLog, read_rows_alone
 from tensorlake.reading import nbytes_in_memory
 from tensorlake.storage import runtime
 from tensorlake.types import EncodedColumn
@@ -84,7 +84,9 @@ class RowReader:
         *,
         parts: Mapping[str, PartReads] | None = None,
         skips: bool = False,
+        damage: DamageLog | None = None,
     ) -> None:
+        self._damage = damage or DamageLog()
         self._reader = reader
         self._parts = parts or {}
         self._skips = skips  # skips damaged rows instead of failing
@@ -226,7 +228,8 @@ class RowReader:
                     if not self._skips:
                         raise
                     physical = read.group.physical[read.piece.rows]
-                    column, lost = read_rows_alone(self._reader, read.piece.tensor, physical)
+                    rows = self._reader, read.piece.tensor, physical
+                    column, lost = read_rows_alone(*rows, self._damage)
                 add_own(read.group, read.piece, column, lost)
             count = len(read.piece.rows)
             self._counters.add(fetched_nbytes=nbytes_in_memory(column), row_reads=count)

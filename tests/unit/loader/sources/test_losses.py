@@ -294,3 +294,27 @@ def test_every_flipped_byte_loses_rows_and_never_changes_one(dataset):
 def test_rows_shown_are_few():
     assert shown_rows(np.arange(3)) == "0, 1, 2"
     assert shown_rows(np.arange(20)).endswith("7, … (20 rows)")
+
+
+def test_a_chunk_that_comes_back_is_reported_once_a_pass(caplog):
+    dataset = fill(f"memory://losses-{next(NAMES)}")
+    (key,) = keys_of(dataset, "image")
+    step = len(dataset["image"].bytes(0))
+    for row in (3, 11, 17):
+        dataset = flip(dataset, key.pack, key.offset + key.header_nbytes + row * step + 700)
+    loader = dataset.loader(
+        batch_size=4,
+        columns=["image", "_row"],
+        weights=np.arange(1, ROWS + 1),  # rows come back, and are read alone
+        shuffle=True,
+        repeat=4,
+        cache="64KB",
+        collate={"image": "list"},
+        on_error="skip",
+    )
+
+    for number in (1, 2):
+        came = {row for batch in loader for row in batch["_row"].tolist()}
+        told = [one for one in caplog.messages if "rows of a chunk of 'image'" in one]
+        assert not came & {3, 11, 17}
+        assert len(told) == number
