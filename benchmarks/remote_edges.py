@@ -11,6 +11,7 @@ import multiprocessing
 import time
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,9 @@ OURS = f"tensorlake, {LATENCY_MS:g} ms"
 LOCAL, UNCACHED, CACHED = "local folder", "no cache_dir=", "the second process with cache_dir="
 DECODING, KEPT = "decoded each time", "cache_decoded=True, the second epoch"
 HEDGED, UNHEDGED = "tensorlake", "without hedged requests"
+HEDGED_ROWS, UNHEDGED_ROWS = "rows read alone", "rows read alone, without hedged requests"
+VECTORS, VECTOR_ROWS, VECTOR_NBYTES = "vectors-16k", 8192, 16 << 10
+ROWS_A_BATCH, GROUP_BATCHES = 64, 4  # a group of rows has 4 MiB
 FILL_TIMEOUT_S = 600
 START_BATCHES = 4  # until it is known which time is usual
 SMALL_RANGE_NBYTES = 128 << 10  # a thousand requests, of which ten are slow
@@ -115,7 +119,7 @@ def decoded_epoch(workspace: Workspace, *, is_kept: bool) -> Measurement:
     return Measurement(watch.seconds, rows, watch.cpu_seconds, {"first epoch s": first_s})
 
 
-def slow_requests(workspace: Workspace, *, is_hedged: bool) -> Measurement:
+def slow_requests(workspace: Workspace, *, is_hedged: bool, by_row: bool = False) -> Measurement:
     """Time what a batch is waited for, at the 99th percentile, where some requests are slow."""
     import tensorlake as tl
     from tensorlake.loader.stages import fetch, hedge
@@ -125,10 +129,15 @@ def slow_requests(workspace: Workspace, *, is_hedged: bool) -> Measurement:
     fetch.RANGE_NBYTES = SMALL_RANGE_NBYTES  # pyright: ignore[reportAttributeAccessIssue] - measured
     if not is_hedged:
         hedge.MOST_SHARE = 0.0  # pyright: ignore[reportAttributeAccessIssue] - measured
+    # in order, each stall counts once; rows are read alone where memory is small
+    how: dict[str, Any] = {"batch_size": 2048}
+    if by_row:
+        how = {"batch_size": ROWS_A_BATCH, "shuffle": True, "seed": SEED, "cache": "64KB"}
     with latency_server(workspace.folder) as server:
-        url, options = server.s3_url(f"{LAKE}/{TOKENS}"), server.storage_options
+        name = f"{LAKE}/{VECTORS if by_row else TOKENS}"
+        url, options = server.s3_url(name), server.storage_options
         with tl.open(url, read_only=True, storage_options=options) as ds:
-            loader = ds.torch(batch_size=2048, prefetch="16MB")  # in order: each stall counts once
+            loader = ds.torch(prefetch="16MB", **how)
             server.set_conditions(
                 Conditions(latency_ms=LATENCY_MS, slow_rate=SLOW_SHARE, slow_ms=SLOW_MS)
             )
@@ -140,14 +149,31 @@ def slow_requests(workspace: Workspace, *, is_hedged: bool) -> Measurement:
                     waits.append(now - last)
                     last = now
             stats = loader.stats()
-    p99 = float(np.percentile(waits[START_BATCHES:], 99))
+    # the last batches of a group of rows are there with its first
+    each = GROUP_BATCHES if by_row else 1
+    whole = [sum(waits[at : at + each]) for at in range(0, len(waits), each)][START_BATCHES:]
+    p99 = float(np.percentile(whole, 99))
     facts = {"requests": float(stats.requests), "hedged": float(stats.hedged)}
     return replace(Measurement(p99, 1.0, watch.cpu_seconds), facts=facts)
+
+
+def vector_dataset(workspace: Workspace) -> Path:
+    """Write rows that are read alone where they do not fit into memory."""
+    import tensorlake as tl
+
+    target = workspace.lake / VECTORS
+    if not target.exists():
+        with tl.create(str(target), {"x": tl.Array("uint8", (VECTOR_NBYTES,))}) as ds:
+            rng = np.random.default_rng(SEED)
+            ds.extend({"x": rng.integers(0, 255, (VECTOR_ROWS, VECTOR_NBYTES), np.uint8)})
+            ds.commit("all")
+    return target
 
 
 def _prepare(workspace: Workspace) -> None:
     image_dataset(workspace)
     token_dataset(workspace)
+    vector_dataset(workspace)
 
 
 BENCHMARKS = (
@@ -214,8 +240,13 @@ BENCHMARKS = (
         contenders=(
             Contender(HEDGED, partial(slow_requests, is_hedged=True)),
             Contender(UNHEDGED, partial(slow_requests, is_hedged=False)),
+            Contender(HEDGED_ROWS, partial(slow_requests, is_hedged=True, by_row=True)),
+            Contender(UNHEDGED_ROWS, partial(slow_requests, is_hedged=False, by_row=True)),
         ),
-        goals=(Goal(HEDGED, UNHEDGED, at_least=5.0),),
+        goals=(
+            Goal(HEDGED, UNHEDGED, at_least=5.0),
+            Goal(HEDGED_ROWS, UNHEDGED_ROWS, at_least=5.0),
+        ),
         prepare=_prepare,
     ),
 )

@@ -56,7 +56,7 @@ from tensorlake.types import (
     slice_rows,
     take,
 )
-from tensorlake.versions import NearPacks
+from tensorlake.versions import Hedging, NearPacks
 
 __all__ = ["Reader"]
 
@@ -82,9 +82,9 @@ class Reader:
     def _parts(self) -> PartReader:
         return PartReader(self.snapshot.packs)
 
-    def through(self, near: NearPacks) -> Reader:
-        """Make a reader that looks for chunks near first, with the same cache."""
-        return Reader(self.snapshot.through(near), self._cache)
+    def through(self, near: NearPacks | None, hedge: Hedging | None = None) -> Reader:
+        """Make a reader that looks for chunks near first, and hedges, with the same cache."""
+        return Reader(self.snapshot.through(near, hedge), self._cache)
 
     @property
     def store(self) -> Store:

@@ -38,6 +38,7 @@ from tensorlake.format import (
 from tensorlake.reading.index.index import ChunkIndex, leaf_count, leaves_touched
 from tensorlake.storage import runtime
 from tensorlake.versions import (
+    Hedging,
     NearPacks,
     PackReader,
     State,
@@ -155,10 +156,10 @@ class Snapshot:
         version = f"{branch}@{entry.seq}"
         return cls(state_of(entry), packs, version=version, digest=entry.digest, before=before)
 
-    def through(self, near: NearPacks) -> Snapshot:
-        """Return the same version whose chunks are looked for near first."""
+    def through(self, near: NearPacks | None, hedge: Hedging | None = None) -> Snapshot:
+        """Return the same version whose chunks are looked for near first, and hedged."""
         snapshot = copy.copy(self)
-        snapshot.packs = self.packs.through(near)
+        snapshot.packs = self.packs.through(near, hedge)
         return snapshot
 
     @property

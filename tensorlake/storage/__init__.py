@@ -1,7 +1,7 @@
 """Object storage: stores with one small protocol, and the bridge to asynchronous I/O."""
 
 from tensorlake.storage.api.clock import FIRST_STORED, StoreClock
-from tensorlake.storage.api.coalesce import MergedRange, merge_ranges, scatter
+from tensorlake.storage.api.coalesce import MergedRange, calls_of, merge_ranges, scatter
 from tensorlake.storage.api.probe import probe
 from tensorlake.storage.api.store import (
     Buffer,
@@ -78,6 +78,7 @@ __all__ = [
     "Tally",
     "Traced",
     "UnknownOutcomeError",
+    "calls_of",
     "check_path",
     "counted",
     "error_of_problem",

@@ -50,6 +50,7 @@ class Fault(Enum):
     TORN = "an overwrite of which half is stored"
     DELAYED = "a request that is held back while others pass"
     REORDERED = "a listing in another order"
+    UNANSWERED = "a request that is never answered, until it is cancelled"
 
 
 class SimulatedCrash(BaseException):
@@ -234,7 +235,9 @@ class FaultyStore:
         fault: Fault | None = None
         for rule in self._rules:
             if rule.applies(call, path):
-                if rule.effect is Fault.DELAYED:
+                if rule.effect is Fault.UNANSWERED:
+                    await asyncio.Event().wait()
+                elif rule.effect is Fault.DELAYED:
                     for _ in range(rule.later):
                         await asyncio.sleep(0)
                 elif isinstance(rule.effect, Fault):

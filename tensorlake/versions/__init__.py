@@ -48,7 +48,7 @@ from tensorlake.versions.merge.planner import plan_merge
 from tensorlake.versions.merge.restore import restore_version
 from tensorlake.versions.merge.side import Side
 from tensorlake.versions.packs.copy import PACKS_AT_ONCE, sizes_of
-from tensorlake.versions.packs.reader import NearPacks, PackReader, loaded
+from tensorlake.versions.packs.reader import Hedging, NearPacks, PackReader, loaded
 from tensorlake.versions.reachability import (
     PageKey,
     Reference,
@@ -136,6 +136,7 @@ __all__ = [
     "ExpiryReport",
     "Finding",
     "FoundNames",
+    "Hedging",
     "KeyedMove",
     "KeyedRows",
     "LostRace",

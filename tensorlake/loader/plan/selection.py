@@ -245,8 +245,11 @@ class Reader(Protocol):
         """The store of the bytes."""
         ...
 
-    def through(self, near: Any) -> Any:
-        """Make a reader that looks for chunks near first, in ``NearPacks`` of its own class."""
+    def through(self, near: Any, hedge: Any = None) -> Any:
+        """Make a reader that looks for chunks near first, and repeats slow requests.
+
+        Both are of its own protocols, ``NearPacks`` and ``Hedging``, or None.
+        """
         ...
 
     def index(self, tensor: str) -> ChunkIndex:

@@ -39,7 +39,6 @@ from tensorlake.loader.sources.damaged_rows import DamageLog, read_rows_alone, s
 from tensorlake.loader.sources.mix import MixReader
 from tensorlake.loader.sources.windows import BlockKey
 from tensorlake.loader.stages.adaptive_limit import ConcurrencyLimit
-from tensorlake.loader.stages.hedge import Hedge
 from tensorlake.reading import nbytes_in_memory
 from tensorlake.storage import runtime
 
@@ -94,7 +93,6 @@ class ChunkFetcher:
         self._max_nbytes = in_flight_nbytes
         self._limit = limit
         self._skips = skips  # skips damaged rows instead of failing
-        self._hedge = Hedge(counters)
         self._lock = threading.Lock()
         self._loads: dict[tuple[str, int], Load] = {}
         self._waiting: deque[Load] = deque()
@@ -242,7 +240,7 @@ class ChunkFetcher:
             physical = np.concatenate([load.key.physical for load in run])
             return self._reader.fetch(run[0].tensor, physical)
         packs = self._reader.snapshot.packs
-        return read_parts(packs, key.pack, start, stop, hedge=self._hedge)
+        return read_parts(packs, key.pack, start, stop)
 
     def _next_or_short(self) -> tuple[list[Load], int, int] | None:
         """Take the next request's loads; if there are none, record whether more could be read."""
@@ -479,16 +477,11 @@ def run_span(run: list[Load]) -> tuple[int, int]:
     return first.offset, last.offset + last.nbytes
 
 
-async def read_parts(
-    packs: Packs, pack: Any, start: int, stop: int, *, hedge: Hedge
-) -> list[Buffer]:
+async def read_parts(packs: Packs, pack: Any, start: int, stop: int) -> list[Buffer]:
     """Read bytes of a pack, concurrently in the number of parts that ``part_count`` gives."""
     count = part_count(stop - start)
     borders = [start + (stop - start) * part // count for part in range(count + 1)]
-    reads = [
-        hedge.read(partial(packs.read_range, pack, first, last - first))
-        for first, last in pairwise(borders)
-    ]
+    reads = [packs.read_range(pack, first, last - first) for first, last in pairwise(borders)]
     return await asyncio.gather(*reads)
 
 

@@ -15,7 +15,8 @@ import copy
 import weakref
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import partial
-from typing import Protocol, Self
+from itertools import chain
+from typing import Final, Protocol, Self
 
 from xxhash import xxh3_64_intdigest
 
@@ -27,16 +28,22 @@ from tensorlake.storage import (
     LocalStore,
     MissingObjectError,
     Store,
+    calls_of,
+    gather_bounded,
     is_counted,
     merge_ranges,
     note_read,
+    scatter,
 )
 from tensorlake.versions.log.entries import is_expired
 from tensorlake.versions.log.log import BranchLog
 from tensorlake.versions.packs.places import PackPlaces
 
-__all__ = ["NearPacks", "PackOverlay", "PackReader", "ScratchPages", "loaded"]
+__all__ = ["Hedging", "NearPacks", "PackOverlay", "PackReader", "ScratchPages", "loaded"]
 
+
+CALLS_AT_ONCE: Final = 256
+"""Hedged calls of one read; the store bounds the requests of all reads."""
 
 VERSIONS_MAX = 256
 """Number of versions that a reader remembers being used for: the newest explain a missing pack."""
@@ -77,6 +84,19 @@ class NearPacks(Protocol):
         ...
 
 
+class Hedging(Protocol):
+    """Repeats requests to a store that take unusually long."""
+
+    async def read(
+        self,
+        ask: Callable[[Sequence[tuple[int, int]]], Awaitable[list[Buffer]]],
+        ranges: Sequence[tuple[int, int]],
+        /,
+    ) -> list[Buffer]:
+        """Return ranges [start, stop), each of which is a request; `ask` makes them by one call."""
+        ...
+
+
 class PackReader:
     """Reader of pack ranges; ``pages`` reads index pages through a cache. Thread-safe."""
 
@@ -88,11 +108,18 @@ class PackReader:
         self._overlays: tuple[weakref.ref[PackOverlay], ...] = ()
         self._versions: tuple[str, ...] = ()
         self._near: NearPacks | None = None
+        self._hedge: Hedging | None = None
 
-    def through(self, near: NearPacks) -> Self:
-        """Return a reader of the same packs that looks for their bytes, not pages, near first."""
+    def through(self, near: NearPacks | None, hedge: Hedging | None = None) -> Self:
+        """Return a reader of the same packs for their bytes, not for pages.
+
+        Args:
+            near: Where they are looked for first.
+            hedge: Repeats slow requests to a store that is not local.
+        """
         reader = copy.copy(self)
         reader._near = near  # noqa: SLF001 - of its own class
+        reader._hedge = None if self.store.is_local else hedge  # noqa: SLF001 - as above
         return reader
 
     def read_for(self, version: str) -> None:
@@ -153,6 +180,17 @@ class PackReader:
             requests = ranges if self.store.is_local else _requests_of(ranges)
             nbytes = sum(stop - start for start, stop in requests)
             note_read(nbytes, requests=len(requests))
+        ask = partial(self._asked, pack)
+        if self._hedge is None:
+            return await ask(ranges)
+        if len(ranges) == 1:
+            return await self._hedge.read(ask, ranges)
+        merged = merge_ranges(ranges)
+        reads = [partial(self._hedge.read, ask, call) for call in calls_of(merged)]
+        found = await gather_bounded(reads, limit=CALLS_AT_ONCE)
+        return scatter(merged, [*chain.from_iterable(found)], ranges)
+
+    async def _asked(self, pack: PackId, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
         if len(ranges) == 1:
             start, stop = ranges[0]
             return [

@@ -47,6 +47,9 @@ class Reader:
     def __init__(self, dataset):
         self.dataset, self.reader = dataset, rowset_of(dataset).reader()
 
+    def through(self, near, hedge):
+        return self
+
     def __getattr__(self, name):
         return getattr(self.reader, name)
 

@@ -36,6 +36,7 @@ from tensorlake.loader.sources.read_strategy import (
 )
 from tensorlake.loader.sources.windows import WindowReads
 from tensorlake.loader.stages.assemble import MAX_PIECE_ROWS, Assembler
+from tensorlake.loader.stages.hedge import Hedge
 from tensorlake.loader.stages.process_transform import processes_of
 from tensorlake.loader.stages.rng_guard import DrawWatch
 from tensorlake.loader.stages.sparse_reads import PartReads
@@ -177,7 +178,7 @@ def _pipeline_setup(opening: Opening, plan: Plan, transform: RowTransform | None
         read_nbytes = row_nbytes_of(rows.reader, whole) + sum(one.nbytes for one in parts.values())
     return PipelineSetup(
         selection=rows.selection,
-        reader=_through(rows.reader, opening.disk),
+        reader=_through(rows.reader, opening.disk, Hedge(opening.counters)),
         plan=plan,
         cache=opening.cache,
         counters=opening.counters,
@@ -231,16 +232,14 @@ def _rows_of_functions(opening: Opening) -> Callable[[], float]:
     return partial(opening.counters.rows_within, GROUP_S * arguments.worker_count)
 
 
-def _through(reader: Reader, disk: DiskTier) -> Reader:
-    """Read remote chunks through the disk tier; local ones are mapped, which copies nothing."""
-    if not disk.is_on:
-        return reader
+def _through(reader: Reader, disk: DiskTier, hedge: Hedge) -> Reader:
+    """Hedge remote reads, and look on disk first; local chunks are mapped, which copies nothing."""
     if isinstance(reader, MixReader):
-        own = (replace(one, reader=_through(one.reader, disk)) for one in reader.sources)
+        own = (replace(one, reader=_through(one.reader, disk, hedge)) for one in reader.sources)
         return MixReader(tuple(own))
     if reader.store.is_local:
         return reader
-    return reader.through(disk.of(reader.snapshot.url))
+    return reader.through(disk.of(reader.snapshot.url) if disk.is_on else None, hedge)
 
 
 def _part_reads(opening: Opening) -> dict[str, PartReads]:

@@ -297,7 +297,7 @@ class MixReader:
         """The stores; local if all sources are."""
         return MixStore(all(one.reader.store.is_local for one in self.sources))
 
-    def through(self, near: Any) -> Any:
+    def through(self, near: Any, hedge: Any = None) -> Any:
         """Refuse: the readers of the sources look near."""
         raise NotImplementedError
 

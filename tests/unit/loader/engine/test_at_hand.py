@@ -138,6 +138,9 @@ def test_closing_from_another_thread_waits_for_what_is_being_made(pets):
     is_slow, asked, go_on = threading.Event(), threading.Event(), threading.Event()
 
     class SlowReader:
+        def through(self, near, hedge):
+            return self
+
         def __getattr__(self, name):
             return getattr(rowset_of(pets).reader(), name)
 

@@ -39,6 +39,9 @@ class WatchedReader:
         self._is_planned = asyncio.Event()
         self.noted = []
 
+    def through(self, near, hedge):
+        return self
+
     def __getattr__(self, name):
         return getattr(self._reader, name)
 

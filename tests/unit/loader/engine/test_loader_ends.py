@@ -69,6 +69,9 @@ def test_a_store_that_does_not_answer_ends_the_wait():
     iterators = []
 
     class StuckReader:
+        def through(self, near, hedge):
+            return self
+
         def __getattr__(self, name):
             return getattr(rowset_of(dataset).reader(), name)
 

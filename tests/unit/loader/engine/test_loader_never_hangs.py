@@ -85,6 +85,9 @@ class FailingReader:
     def __init__(self, reader, method, error, calls):
         self._reader, self._method, self._error, self._calls = reader, method, error, calls
 
+    def through(self, near, hedge):
+        return self
+
     def __getattr__(self, name):
         found = getattr(self._reader, name)
         return found if name != self._method else self._failing(found)

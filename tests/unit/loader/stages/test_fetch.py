@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from tensorlake.loader.runtime.counters import Counters
 from tensorlake.loader.stages.fetch import (
     GAP_NBYTES,
     RANGE_NBYTES,
@@ -17,7 +16,6 @@ from tensorlake.loader.stages.fetch import (
     read_parts,
     run_span,
 )
-from tensorlake.loader.stages.hedge import Hedge
 from tensorlake.storage import runtime
 
 
@@ -73,7 +71,7 @@ def test_parts_join_to_the_bytes_asked_for():
 
     data = bytes(range(256)) * 40_000
 
-    parts = runtime.run(read_parts(Packs(), "a", 1000, len(data) - 7, hedge=Hedge(Counters())))
+    parts = runtime.run(read_parts(Packs(), "a", 1000, len(data) - 7))
 
     assert len(parts) == 2
     assert b"".join(parts) == data[1000:-7]
