@@ -56,6 +56,7 @@ _CALLS = (
     (re.compile(rf"(?<!= )tl\.open\({_QUOTED}\)"), "tensorlake info {}"),
 )
 _INGEST = re.compile(r"tl\.ingest\.(\w+)\(('[^']*'), url\)")
+_BY_RAY = re.compile(r"tl\.ingest\.(\w+)\(engine='ray'\)")
 _SCHEMA = re.compile(r"schema=(\{.*?\})(?=[\s,;.]|$)")
 _FLAGS = {
     "delete=True": "--delete",
@@ -69,7 +70,7 @@ _PLAIN = str.maketrans("", "", "'\" ")
 _CODE = re.compile(r"ds = tl\.open\(.*?ds\.commit\([^)\n]*\)")
 _FLAG = re.compile("|".join(map(re.escape, _FLAGS)))
 _OPTION = re.compile(
-    r"\b(on_error|on_conflict|key|pattern|delimiter|encoding|task|columns|names)="
+    r"\b(on_error|on_conflict|engine|key|pattern|delimiter|encoding|task|columns|names)="
     rf"(?:{_QUOTED}|(…)|\[([^\]\n]*)\])"
 )
 
@@ -141,6 +142,7 @@ def ingest_in_shell(text: str) -> str:
     'to skip it: --on-error skip; to remove: --delete; by --key id'
     """
     text = _SCHEMA.sub(lambda found: f"--schema FILE{_types(found[1])}", in_shell(text))
+    text = _BY_RAY.sub(r"tensorlake ingest \1 --engine ray", text)
     text = _FLAG.sub(lambda found: _FLAGS[found[0]], text)
     return _OPTION.sub(_option, text)
 

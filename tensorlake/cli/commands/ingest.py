@@ -51,6 +51,13 @@ class OnError(StrEnum):
     QUARANTINE = "quarantine"
 
 
+class Engine(StrEnum):
+    """Where new items are read."""
+
+    THREADS = "threads"
+    RAY = "ray"
+
+
 def ingest(
     kind: Annotated[
         str, typer.Argument(metavar="KIND", help="Kind of source: images, coco, csv, …")
@@ -84,8 +91,14 @@ def ingest(
             " URL-quarantine)."
         ),
     ] = OnError.RAISE,
+    engine: Annotated[
+        Engine, typer.Option(help="Read here by threads, or by workers of a Ray cluster.")
+    ] = Engine.THREADS,
     workers: Annotated[
-        int | None, typer.Option(metavar="N", help="Number of read-ahead threads.")
+        int | None,
+        typer.Option(
+            metavar="N", help="Number of read-ahead threads, or of workers of the cluster."
+        ),
     ] = None,
     schema: Annotated[
         Path | None,
@@ -158,6 +171,7 @@ def ingest(
         "verify": verify,
         "on_conflict": (on_conflict or OnConflict.KEEP).value,
         "on_error": on_error.value,
+        "engine": engine.value,
         "workers": workers,
         "commit_every": commit_every,
         "progress": terms.progress,

@@ -193,3 +193,24 @@ def test_a_call_that_is_killed_and_made_again_has_each_image_once(photos, tmp_pa
     assert 0 < there < IMAGES
     assert printed.split() == [str(there)]
     assert_same(tl.ingest.images(photos, str(tmp_path / "threads.tl")), tl.open(to))
+
+
+def test_the_command_is_the_call(cluster, photos, tmp_path):
+    url = str(tmp_path / "photos.tl")
+    threads = tl.ingest.images(photos, tmp_path / "threads.tl")
+
+    run = subprocess.run(
+        [
+            *(sys.executable, "-m", "tensorlake", "ingest", "images", str(photos), url),
+            *("--engine", "ray", "--workers", "2", "--json"),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env={**os.environ, "RAY_ADDRESS": ray.get_runtime_context().gcs_address},
+    )
+
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout)["added"] == IMAGES
+    assert_same(threads, tl.open(url))

@@ -1,6 +1,7 @@
 """ingest: files become a dataset, and bad files a message."""
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -306,3 +307,20 @@ def test_classes_come_from_names_of_files(run: Any, photos: Any, tmp_path: Path)
 
     assert made.code == 0
     assert tl.open(str(tmp_path / "f.tl"))["label"].names == ("cat", "dog")
+
+
+def test_a_cluster_is_an_engine_and_needs_the_extra(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("a\n1\n")
+    source, target = str(tmp_path / "x.csv"), str(tmp_path / "x.tl")
+    if find_spec("ray") is not None:
+        pytest.skip("Ray is installed")
+
+    failed = run("ingest", "csv", source, target, "--engine", "ray")
+    in_memory = run("ingest", "csv", source, "memory://cli-by-ray", "--engine", "ray")
+    here = run("ingest", "csv", source, target, "--engine", "threads")
+
+    assert failed.code == in_memory.code == 1
+    assert "tensorlake ingest csv --engine ray needs the extra 'ray'" in failed.err
+    assert "ingest it here: --engine threads" in in_memory.err
+    assert here.code == 0, here.err
+    assert run("ingest", "csv", source, target, "--engine", "processes").code == 2
