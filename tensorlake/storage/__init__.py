@@ -42,12 +42,13 @@ from tensorlake.storage.stores.links import (
 )
 from tensorlake.storage.stores.local import Durability, LocalStore
 from tensorlake.storage.stores.memory import MemoryStore
-from tensorlake.storage.stores.object_store import ObjectStore
+from tensorlake.storage.stores.object_store import MAX_PUT_NBYTES, ObjectStore
 from tensorlake.storage.stores.open import open_store
 from tensorlake.storage.stores.server import LakeStore, is_lake_url
 
 __all__ = [
     "FIRST_STORED",
+    "MAX_PUT_NBYTES",
     "AnswerStream",
     "Buffer",
     "Data",

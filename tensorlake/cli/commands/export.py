@@ -3,7 +3,7 @@
 KIND is the name of an SDK method that writes files, without its prefix ``to_``, or a plug-in's:
 
     tensorlake export parquet pets.tl pets.parquet --columns label,score
-    tensorlake export webdataset pets.tl shards/ --query "WHERE label = 'cat'"
+    tensorlake export webdataset pets.tl s3://bucket/shards --query "WHERE label = 'cat'"
 """
 
 import json
@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+import tensorlake as tl
 from tensorlake.cli.exits import wrong_usage
 from tensorlake.cli.options import At, Columns, Url, parse_columns
 from tensorlake.cli.output import print_text
@@ -27,7 +28,9 @@ def export(
         str, typer.Argument(metavar="KIND", help=f"Format: {', '.join(FILE_FORMATS)}.")
     ],
     url: Url,
-    dst: Annotated[Path, typer.Argument(metavar="DST", help="File or folder to write.")],
+    dst: Annotated[
+        str, typer.Argument(metavar="DST", help="File or folder to write: a path, or a URL.")
+    ],
     *,
     query: Annotated[
         str | None, typer.Option("--query", metavar="TQL", help="Query that selects the rows.")
@@ -56,7 +59,7 @@ def export(
         wrong_usage(f"unknown export format {kind!r}; known: {', '.join(known)}")
     if workers is not None:
         wrong_usage("export does not support --workers; leave it out")
-    if str(dst) == "-":
+    if dst == "-":
         wrong_usage(
             "export writes files, and '-' is stdout; to a pipe:"
             f" tensorlake query {shlex.quote(url)} {shlex.quote(query or 'SELECT *')} --format csv"
@@ -68,7 +71,10 @@ def export(
         wrong_usage(f"--fps is for lerobot, and the format is {kind}; leave it out")
     options: dict[str, Any] = {} if about is None else {"about": _properties(about)}
     options |= {} if fps is None else {"fps": fps}
-    with terms.open(url, at=at, read_only=True) as ds:
+    storage_options = terms.options_for(url, dst)
+    if "://" in dst:
+        options["storage_options"] = storage_options
+    with tl.open(url, at, read_only=True, storage_options=storage_options) as ds:
         view: Dataset | View = ds if query is None else ds.query(query)
         names = parse_columns(columns)
         done = view.export(kind, dst, columns=names, overwrite=overwrite, **options)

@@ -5,6 +5,7 @@ from tensorlake.dataset.export.arrays.numpy import to_npz, to_numpy
 from tensorlake.dataset.export.arrays.zarr import to_zarr
 from tensorlake.dataset.export.arrow.dataset import arrow_dataset, to_duckdb
 from tensorlake.dataset.export.arrow.stream import arrow_schema, check_columns, to_arrow, to_reader
+from tensorlake.dataset.export.buckets import destination
 from tensorlake.dataset.export.coco import to_coco
 from tensorlake.dataset.export.croissant import to_croissant
 from tensorlake.dataset.export.destinations import check_outside
@@ -26,6 +27,7 @@ __all__ = [
     "arrow_schema",
     "check_columns",
     "check_outside",
+    "destination",
     "exporter",
     "to_arrow",
     "to_coco",

@@ -85,7 +85,7 @@ CONTEXT: dict[str, Any] = {
 }
 CONFORMS_TO = ("http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0")
 ROWS = "rows.parquet"
-FORM = Form(re.compile(r"croissant\.json|rows\.parquet"))
+FORM = Form("croissant", re.compile(r"croissant\.json|rows\.parquet"))
 
 
 def to_croissant(

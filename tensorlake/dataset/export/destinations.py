@@ -7,11 +7,11 @@ A `Form` recognises an earlier export: by the names of its files, all of which t
 and by a mark that only tensorlake leaves. Everything else is an error, also with ``overwrite``:
 a dataset, a folder above or below one, a folder of another program, a file of another format. New
 and old change places in one step, so that a process that is killed leaves one of them whole.
+Those in a bucket are in `buckets.py`.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -20,9 +20,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, cast
 
-from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
+from tensorlake.dataset.export.buckets import (
+    HEAD_NBYTES,
+    already_there,
+    in_dataset,
+    is_types,
+    kept,
+    new_objects,
+)
+from tensorlake.errors import InvalidInputError
 from tensorlake.format import DESCRIPTOR
 from tensorlake.quantities import check_flags
 from tensorlake.storage import exchange_names, place_text
@@ -33,6 +40,7 @@ __all__ = [
     "TYPES_FILES",
     "Form",
     "check_outside",
+    "in_bucket",
     "new_file",
     "new_folder",
     "typed_form",
@@ -50,28 +58,29 @@ MARK = ".tensorlake-export"
 NEW, OLD = ".tensorlake-new", ".tensorlake-old"
 """The only names in the folder of an unfinished export; one with others is kept."""
 
-_HEAD_NBYTES = 4096
-
 
 @dataclass(frozen=True, slots=True)
 class Form:
     """The files of a format's folder.
 
     Attributes:
+        kind: The name of the format.
         names: Matches the names of the files that an export writes, relative to the folder.
         is_own: Whether tensorlake wrote a folder of such files; None: it has the file `MARK`.
         listed: Returns names that are not by a pattern.
     """
 
+    kind: str
     names: re.Pattern[str]
     is_own: Callable[[Path], bool] | None = None
     listed: Callable[[Path], Container[str]] | None = None
 
 
-def typed_form(names: str) -> Form:
+def typed_form(kind: str, names: str) -> Form:
     """Return the form of a folder that has `TYPES_FILE`."""
     types = "|".join(map(re.escape, TYPES_FILES))
     return Form(
+        kind,
         re.compile(f"{names}|{types}"),
         lambda folder: any(_is_types(folder / name) for name in TYPES_FILES),
     )
@@ -87,16 +96,23 @@ def new_file(dst: str | PathLike[str], *, begins: bytes | None, overwrite: bool)
         overwrite: Whether to replace such a file.
     """
 
-    def check(target: Path) -> None:
-        if target.is_dir():
-            raise _kept(target, "it is a folder, and a file would take its place")
-        with target.open("rb") as file:
-            head = file.read(_HEAD_NBYTES)
+    def check_head(head: bytes) -> None:
         is_like = b"\0" not in head if begins is None else head.startswith(begins)
         if head and not is_like:
-            raise _kept(target, "it is a file of another format")
+            raise kept(os.fspath(dst), "it is a file of another format")
 
-    with _work(dst, check, overwrite=overwrite) as new:
+    def check(target: Path) -> None:
+        if target.is_dir():
+            raise kept(str(target), "it is a folder, and a file would take its place")
+        with target.open("rb") as file:
+            check_head(file.read(HEAD_NBYTES))
+
+    work = (
+        new_objects(dst, kind=None, check=check_head, overwrite=overwrite)
+        if in_bucket(dst, overwrite=overwrite)
+        else _work(dst, check, overwrite=overwrite)
+    )
+    with work as new:
         yield new
 
 
@@ -112,20 +128,24 @@ def new_folder(dst: str | PathLike[str], *, form: Form, overwrite: bool) -> Gene
 
     def check(target: Path) -> None:
         if not target.is_dir():
-            raise _kept(target, "it is a file, and a folder would take its place")
+            raise kept(str(target), "it is a file, and a folder would take its place")
         names = [*_files(target)]
         own = () if form.listed is None else form.listed(target)
         for name in names:
             if not form.names.fullmatch(name) and name not in own and name != MARK:
-                raise _kept(target, f"it has {name!r}, which this format does not write")
+                raise kept(str(target), f"it has {name!r}, which this format does not write")
         is_own = (target / MARK).is_file() if form.is_own is None else form.is_own(target)
         if names and not is_own:
-            raise _kept(target, "nothing shows that tensorlake wrote it")
+            raise kept(str(target), "nothing shows that tensorlake wrote it")
 
-    with _work(dst, check, overwrite=overwrite) as new:
+    if is_url := in_bucket(dst, overwrite=overwrite):
+        work = new_objects(dst, kind=form.kind, overwrite=overwrite)
+    else:
+        work = _work(dst, check, overwrite=overwrite)
+    with work as new:
         new.mkdir()
         yield new
-        if form.is_own is None:
+        if form.is_own is None and not is_url:
             (new / MARK).touch()
 
 
@@ -134,7 +154,7 @@ def _work(
     dst: str | PathLike[str], check: Callable[[Path], None], *, overwrite: bool
 ) -> Generator[Path]:
     """Yield the path to write at, beside the destination."""
-    target = _target(dst, overwrite=overwrite)
+    target = _target(dst)
     work = target.with_name(f"{target.name}.partial")
     place_text(str(work), what="dst")
     new, old = work / NEW, work / OLD
@@ -149,11 +169,7 @@ def _work(
             old.rename(target)
         shutil.rmtree(work)
     if target.exists() and not overwrite:
-        raise InvalidInputError(
-            f"{str(target)!r} is there already"
-            "\ngive overwrite=True (in a shell: --overwrite), or another path",
-            actual=str(target),
-        )
+        raise already_there(str(target))
     if target.exists():
         check(target)
     work.mkdir(parents=True)
@@ -189,23 +205,18 @@ def check_outside(dst: str | PathLike[str]) -> None:
     real = Path(os.path.realpath(text))
     for folder in (real, *real.parents):
         if _is_dataset(folder):
-            what = "is" if folder == real else f"is in {str(folder)!r}, which is"
-            raise InvalidInputError(
-                f"{text!r} {what} a dataset, where no export is written\ngive another path",
-                actual=text,
-            )
+            raise in_dataset(text, text if folder == real else str(folder))
 
 
-def _target(dst: str | PathLike[str], *, overwrite: bool) -> Path:
+def in_bucket(dst: str | PathLike[str], *, overwrite: bool = False) -> bool:
+    """Whether a destination is a URL; checks the arguments."""
+    check_flags(overwrite=overwrite)
+    return "://" in place_text(dst, what="dst")
+
+
+def _target(dst: str | PathLike[str]) -> Path:
     """Return the path of a destination; of a link, what it leads to."""
     text = place_text(dst, what="dst")
-    if "://" in text:
-        raise UnsupportedFeatureError(
-            f"files are written to a local path, not to {text!r}"
-            "\nwrite them here and copy them, or copy the dataset: tl.copy(src, dst)",
-            actual=text,
-        )
-    check_flags(overwrite=overwrite)
     check_outside(text)
     target = Path(text)
     return Path(os.path.realpath(target)) if target.is_symlink() else target
@@ -219,14 +230,9 @@ def _is_dataset(folder: Path) -> bool:
 
 def _is_types(place: Path) -> bool:
     try:
-        content: Any = json.loads(place.read_bytes())
+        return is_types(place.read_bytes())
     except FileNotFoundError:
         return False
-    except (ValueError, RecursionError):
-        return False
-    if not isinstance(content, dict):
-        return False
-    return all(isinstance(one, dict) for one in cast("dict[str, Any]", content).values())
 
 
 def _files(folder: Path) -> Iterator[str]:
@@ -235,11 +241,3 @@ def _files(folder: Path) -> Iterator[str]:
         links = [name for name in folders if os.path.islink(os.path.join(root, name))]  # noqa: PTH114, PTH118 - a Path a file costs
         for name in (*files, *links):
             yield os.path.relpath(os.path.join(root, name), folder).replace(os.sep, "/")  # noqa: PTH118 - as above
-
-
-def _kept(target: Path, why: str) -> InvalidInputError:
-    return InvalidInputError(
-        f"{str(target)!r} is not replaced, because {why}: it is not an earlier export"
-        "\ngive another path, or move it away first",
-        actual=str(target),
-    )

@@ -22,7 +22,7 @@ from tensorlake.dataset.export.arrays.layout import (
     fill_group,
 )
 from tensorlake.dataset.export.arrow.stream import check_in_memory
-from tensorlake.dataset.export.destinations import Form, new_folder
+from tensorlake.dataset.export.destinations import Form, in_bucket, new_folder
 from tensorlake.dataset.export.files import tensor_columns
 from tensorlake.errors import missing_extra
 
@@ -41,7 +41,7 @@ def to_zarr(
     columns: Sequence[str] | None,
     overwrite: bool,
 ) -> Group:
-    """Write rows into a zarr group, in a folder or in memory, and return it, read only."""
+    """Write rows into a zarr group; return it, read only, where it is in a folder or in memory."""
     try:
         import zarr
         from zarr.storage import MemoryStore
@@ -61,7 +61,7 @@ def to_zarr(
         return zarr.open_group(store=MemoryStore(memory, read_only=True), mode="r")
     with new_folder(dst, form=FORM, overwrite=overwrite) as folder:
         fill(zarr.create_group(store=str(folder)))
-    return zarr.open_group(store=os.fspath(dst), mode="r")
+    return None if in_bucket(dst) else zarr.open_group(store=os.fspath(dst), mode="r")
 
 
 def _has_types(folder: Path) -> bool:
@@ -85,7 +85,7 @@ def _attributes(folder: Path) -> dict[str, Any]:
         return {}
 
 
-FORM = Form(re.compile(r"(.+/)?(zarr\.json|c(/\d+)*)"), _has_types)
+FORM = Form("zarr", re.compile(r"(.+/)?(zarr\.json|c(/\d+)*)"), _has_types)
 
 
 class _Group:

@@ -140,7 +140,7 @@ def _listed(folder: Path) -> set[str]:
         return set()  # so that its images are nobody's, and kept
 
 
-FORM = Form(re.compile(r"annotations\.json"), listed=_listed)
+FORM = Form("coco", re.compile(r"annotations\.json"), listed=_listed)
 
 
 class _Images:

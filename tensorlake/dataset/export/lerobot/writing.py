@@ -52,10 +52,11 @@ STEPS_AT_ONCE = 64
 
 _NUMBER = r"chunk-\d{3,}/file-\d{3,}"
 FORM = Form(
+    "lerobot",
     re.compile(
         r"meta/(info\.json|stats\.json|tasks\.parquet)"
         rf"|(data|meta/episodes)/{_NUMBER}\.parquet|videos/[^/]+/{_NUMBER}\.mp4"
-    )
+    ),
 )
 
 _TASK_INDEX = {

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LITDATA_DTYPES", "to_litdata"]
 
-FORM = typed_form(r"index\.json|chunk-0-\d+\.bin")
+FORM = typed_form("litdata", r"index\.json|chunk-0-\d+\.bin")
 
 LITDATA_DTYPES = (  # noqa: SIM905 - the format's list
     "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64"

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = ["to_mds"]
 
-FORM = typed_form(r"index\.json|shard\.\d{5}\.mds")
+FORM = typed_form("mds", r"index\.json|shard\.\d{5}\.mds")
 
 _SHAPE_DTYPES = ("u1", "<u2", "<u4", "<u8")
 _DTYPES = "uint8 int8 uint16 int16 float16 uint32 int32 float32 uint64 int64 float64".split()  # noqa: SIM905 - the format's list

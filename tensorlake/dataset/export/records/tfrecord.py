@@ -34,7 +34,7 @@ __all__ = ["SHAPE_FEATURE", "masked_crc", "to_tfrecord"]
 SHAPE_FEATURE = "/shape"
 """Suffix of the feature that has the shape of an array."""
 
-FORM = typed_form(r"part-\d{5}\.tfrecord")
+FORM = typed_form("tfrecord", r"part-\d{5}\.tfrecord")
 
 _BYTES, _FLOAT, _INT64 = 1, 2, 3  # fields of the message Feature
 _MASK_DELTA = 0xA282EAD8

@@ -124,7 +124,7 @@ def _has_header(folder: Path) -> bool:
         return False
 
 
-FORM = Form(re.compile(r"shard-\d{6}\.tar"), _has_header)
+FORM = Form("webdataset", re.compile(r"shard-\d{6}\.tar"), _has_header)
 
 
 class _Shards:

@@ -32,13 +32,15 @@ def to_parquet(  # noqa: D417 - a method: self
     *,
     columns: Sequence[str] | None = None,
     overwrite: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a Parquet file, one row group at a time; ``tl.ingest.parquet`` reads it back.
 
     Args:
-        dst: Path of the file. It appears when it is complete.
+        dst: Path or URL of the file. It appears when it is complete.
         columns: Only these; ``_row`` and ``_row_id`` may be among them.
         overwrite: Whether to replace an earlier export of the same format.
+        storage_options: As in ``tl.open``, where ``dst`` is a URL of a bucket.
 
     Raises:
         InvalidInputError: ``dst`` exists.
@@ -54,6 +56,7 @@ def to_parquet(  # noqa: D417 - a method: self
     """
     from tensorlake.dataset import export
 
+    dst = export.destination(dst, storage_options)
     export.to_parquet(self.__rowset__, dst, columns=columns, overwrite=overwrite)
 
 
@@ -64,16 +67,18 @@ def to_croissant(  # noqa: D417 - a method: self
     about: Mapping[str, Any] | None = None,
     columns: Sequence[str] | None = None,
     overwrite: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> tuple[str, ...]:
     """Write a folder of ``croissant.json``, Croissant 1.1, and the rows it describes, as Parquet.
 
     Args:
-        dst: Path of the folder. It appears when it is complete.
+        dst: Path or URL of the folder. It appears when it is complete.
         about: Properties of the dataset: those of Croissant (``"license"``, ``"creator"``, …), of
             its extension for responsible AI (``"rai:dataBiases"``, …), and of provenance.
             Without them, the name is the URL's last part and the version that of the rows.
         columns: Only these tensors.
         overwrite: Whether to replace an earlier export of the same format.
+        storage_options: As in ``tl.open``, where ``dst`` is a URL of a bucket.
 
     Returns:
         Names of the properties that Croissant requires and ``about`` lacks; empty: complete.
@@ -92,6 +97,7 @@ def to_croissant(  # noqa: D417 - a method: self
     """
     from tensorlake.dataset import export
 
+    dst = export.destination(dst, storage_options)
     return export.to_croissant(
         self.__rowset__, dst, about=about, columns=columns, overwrite=overwrite
     )
@@ -104,14 +110,16 @@ def to_csv(  # noqa: D417 - a method: self
     columns: Sequence[str] | None = None,
     delimiter: str = ",",
     overwrite: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a CSV file; one whose name ends in ``.gz`` or ``.zst`` is compressed.
 
     Args:
-        dst: Path of the file. It appears when it is complete.
+        dst: Path or URL of the file. It appears when it is complete.
         columns: Only these; ``_row`` and ``_row_id`` may be among them.
         delimiter: Separator of values.
         overwrite: Whether to replace an earlier export of the same format.
+        storage_options: As in ``tl.open``, where ``dst`` is a URL of a bucket.
 
     Raises:
         UnsupportedFeatureError: A column has arrays, lists or bytes; ``columns=`` leaves it out.
@@ -130,6 +138,7 @@ def to_csv(  # noqa: D417 - a method: self
     """
     from tensorlake.dataset import export
 
+    dst = export.destination(dst, storage_options)
     export.to_csv(self.__rowset__, dst, columns=columns, delimiter=delimiter, overwrite=overwrite)
 
 
@@ -139,13 +148,15 @@ def to_jsonl(  # noqa: D417 - a method: self
     *,
     columns: Sequence[str] | None = None,
     overwrite: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> None:
     """Write JSON lines, one object per row; a name ending in ``.gz`` or ``.zst`` is compressed.
 
     Args:
-        dst: Path of the file. It appears when it is complete.
+        dst: Path or URL of the file. It appears when it is complete.
         columns: Only these; ``_row`` and ``_row_id`` may be among them.
         overwrite: Whether to replace an earlier export of the same format.
+        storage_options: As in ``tl.open``, where ``dst`` is a URL of a bucket.
 
     Raises:
         InvalidInputError: A number is NaN or infinite, which JSON does not support.
@@ -163,6 +174,7 @@ def to_jsonl(  # noqa: D417 - a method: self
     """
     from tensorlake.dataset import export
 
+    dst = export.destination(dst, storage_options)
     export.to_jsonl(self.__rowset__, dst, columns=columns, overwrite=overwrite)
 
 
@@ -172,6 +184,7 @@ def to_hdf5(  # noqa: D417 - a method: self
     *,
     columns: Sequence[str] | None = None,
     overwrite: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> None:
     """Write an HDF5 file with an array for each tensor; ``tl.ingest.hdf5`` reads it back.
 
@@ -179,9 +192,10 @@ def to_hdf5(  # noqa: D417 - a method: self
     described in docs/reference/sdk.md.
 
     Args:
-        dst: Path of the file. It appears when it is complete.
+        dst: Path or URL of the file. It appears when it is complete.
         columns: Only these tensors.
         overwrite: Whether to replace an earlier export of the same format.
+        storage_options: As in ``tl.open``, where ``dst`` is a URL of a bucket.
 
     Raises:
         InvalidInputError: ``dst`` exists, or a text has the character NUL.
@@ -199,6 +213,7 @@ def to_hdf5(  # noqa: D417 - a method: self
     """
     from tensorlake.dataset import export
 
+    dst = export.destination(dst, storage_options)
     export.to_hdf5(self.__rowset__, dst, columns=columns, overwrite=overwrite)
 
 
@@ -209,14 +224,16 @@ def to_webdataset(  # noqa: D417 - a method: self
     columns: Sequence[str] | None = None,
     shard_size: int | str = "256MiB",
     overwrite: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> None:
     """Write WebDataset shards into a folder; images are written as stored, without re-encoding.
 
     Args:
-        dst: Path of the folder. It appears when it is complete.
+        dst: Path or URL of the folder. It appears when it is complete.
         columns: Only these tensors.
         shard_size: Bytes of samples per shard.
         overwrite: Whether to replace an earlier export of the same format.
+        storage_options: As in ``tl.open``, where ``dst`` is a URL of a bucket.
 
     Raises:
         UnsupportedFeatureError: Shards have no form for a tensor; ``columns=`` leaves it out.
@@ -232,6 +249,7 @@ def to_webdataset(  # noqa: D417 - a method: self
     """
     from tensorlake.dataset import export
 
+    dst = export.destination(dst, storage_options)
     nbytes = parse_nbytes(shard_size, name="shard_size", least=1)
     export.to_webdataset(
         self.__rowset__, dst, columns=columns, shard_nbytes=nbytes, overwrite=overwrite
@@ -245,14 +263,16 @@ def to_mds(  # noqa: D417 - a method: self
     columns: Sequence[str] | None = None,
     shard_size: int | str = "64MiB",
     overwrite: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> None:
     """Write MosaicML's MDS into a folder; images are written as stored, without re-encoding.
 
     Args:
-        dst: Path of the folder. It appears when it is complete.
+        dst: Path or URL of the folder. It appears when it is complete.
         columns: Only these tensors.
         shard_size: Bytes per shard.
         overwrite: Whether to replace an earlier export of the same format.
+        storage_options: As in ``tl.open``, where ``dst`` is a URL of a bucket.
 
     Raises:
         InvalidInputError: A value is NULL, which MDS does not support.
@@ -270,6 +290,7 @@ def to_mds(  # noqa: D417 - a method: self
     """
     from tensorlake.dataset import export
 
+    dst = export.destination(dst, storage_options)
     nbytes = parse_nbytes(shard_size, name="shard_size", least=1)
     export.to_mds(self.__rowset__, dst, columns=columns, shard_nbytes=nbytes, overwrite=overwrite)
 
@@ -281,6 +302,7 @@ def to_litdata(  # noqa: D417 - a method: self
     columns: Sequence[str] | None = None,
     chunk_size: int | str = "64MiB",
     overwrite: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> None:
     """Write LitData's chunks into a folder; images are written as stored, without re-encoding.
 
@@ -288,10 +310,11 @@ def to_litdata(  # noqa: D417 - a method: self
     ``tensorlake-types.json``.
 
     Args:
-        dst: Path of the folder. It appears when it is complete.
+        dst: Path or URL of the folder. It appears when it is complete.
         columns: Only these tensors.
         chunk_size: Bytes per chunk.
         overwrite: Whether to replace an earlier export of the same format.
+        storage_options: As in ``tl.open``, where ``dst`` is a URL of a bucket.
 
     Raises:
         InvalidInputError: A value is NULL, which LitData does not support.
@@ -309,6 +332,7 @@ def to_litdata(  # noqa: D417 - a method: self
     """
     from tensorlake.dataset import export
 
+    dst = export.destination(dst, storage_options)
     nbytes = parse_nbytes(chunk_size, name="chunk_size", least=1)
     export.to_litdata(
         self.__rowset__, dst, columns=columns, chunk_nbytes=nbytes, overwrite=overwrite
@@ -324,6 +348,7 @@ def to_lerobot(  # noqa: D417 - a method: self
     fps: float | None = None,
     codec: Literal["h264", "av1"] = "h264",
     overwrite: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a LeRobot dataset of version 3: a row is a step of an episode.
 
@@ -335,12 +360,13 @@ def to_lerobot(  # noqa: D417 - a method: self
     ``frame`` ``observation.image``, and ``frame/top`` ``observation.images.top``.
 
     Args:
-        dst: Path of the folder. It appears when it is complete.
+        dst: Path or URL of the folder. It appears when it is complete.
         columns: Only these tensors.
         episode: The tensor whose value is a step's episode; episodes get new numbers.
         fps: Steps per second; None: those of the LeRobot dataset that was ingested.
         codec: How frames are encoded: "h264" or "av1", which lose little.
         overwrite: Whether to replace an earlier export of the same format.
+        storage_options: As in ``tl.open``, where ``dst`` is a URL of a bucket.
 
     Raises:
         InvalidInputError: ``fps`` is unknown, there are no rows, or a value is NULL.
@@ -358,6 +384,7 @@ def to_lerobot(  # noqa: D417 - a method: self
     """
     from tensorlake.dataset import export
 
+    dst = export.destination(dst, storage_options)
     export.to_lerobot(
         self.__rowset__,
         dst,
@@ -376,6 +403,7 @@ def to_tfrecord(  # noqa: D417 - a method: self
     columns: Sequence[str] | None = None,
     shard_size: int | str = "256MiB",
     overwrite: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> None:
     """Write TFRecord files of ``tf.train.Example`` into a folder; media are written as stored.
 
@@ -383,10 +411,11 @@ def to_tfrecord(  # noqa: D417 - a method: self
     ``tensorlake-types.json``.
 
     Args:
-        dst: Path of the folder. It appears when it is complete.
+        dst: Path or URL of the folder. It appears when it is complete.
         columns: Only these tensors.
         shard_size: Bytes per file.
         overwrite: Whether to replace an earlier export of the same format.
+        storage_options: As in ``tl.open``, where ``dst`` is a URL of a bucket.
 
     Raises:
         InvalidInputError: A number does not fit into float32 or int64, which TFRecord has.
@@ -405,6 +434,7 @@ def to_tfrecord(  # noqa: D417 - a method: self
     """
     from tensorlake.dataset import export
 
+    dst = export.destination(dst, storage_options)
     nbytes = parse_nbytes(shard_size, name="shard_size", least=1)
     export.to_tfrecord(
         self.__rowset__, dst, columns=columns, shard_nbytes=nbytes, overwrite=overwrite
@@ -417,6 +447,7 @@ def to_coco(  # noqa: D417 - a method: self
     *,
     columns: Sequence[str] | None = None,
     overwrite: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a COCO folder: ``annotations.json``, and the stored images in ``images/``.
 
@@ -424,9 +455,10 @@ def to_coco(  # noqa: D417 - a method: self
     other tensors are left out.
 
     Args:
-        dst: Path of the folder. It appears when it is complete.
+        dst: Path or URL of the folder. It appears when it is complete.
         columns: Only these tensors, if several have one of these types.
         overwrite: Whether to replace an earlier export of the same format.
+        storage_options: As in ``tl.open``, where ``dst`` is a URL of a bucket.
 
     Raises:
         InvalidInputError: There is no image, or the numbers of classes and boxes differ.
@@ -444,4 +476,5 @@ def to_coco(  # noqa: D417 - a method: self
     """
     from tensorlake.dataset import export
 
+    dst = export.destination(dst, storage_options)
     export.to_coco(self.__rowset__, dst, columns=columns, overwrite=overwrite)

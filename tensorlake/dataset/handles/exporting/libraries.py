@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, overload
 
@@ -143,6 +143,7 @@ def to_numpy(
     *,
     columns: Sequence[str] | None = None,
     overwrite: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> None: ...
 def to_numpy(  # noqa: D417 - a method: self
     self: HasRows,
@@ -150,6 +151,7 @@ def to_numpy(  # noqa: D417 - a method: self
     *,
     columns: Sequence[str] | None = None,
     overwrite: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> dict[str, np.ndarray] | None:
     """Read columns into arrays by name, or write them into an ``.npz`` file.
 
@@ -158,9 +160,10 @@ def to_numpy(  # noqa: D417 - a method: self
     form for bytes. ``tl.ingest.numpy`` reads the file back.
 
     Args:
-        dst: Path of the file, which appears when it is complete. None: arrays in memory.
+        dst: Path or URL of the file, which appears when it is complete. None: arrays in memory.
         columns: Only these.
         overwrite: Whether to replace an earlier export of the same format.
+        storage_options: As in ``tl.open``, where ``dst`` is a URL of a bucket.
 
     Raises:
         InvalidInputError: It would be more than 4 GiB, or numbers are NULL.
@@ -178,6 +181,7 @@ def to_numpy(  # noqa: D417 - a method: self
 
     if dst is None:
         return export.to_numpy(self.__rowset__, columns)
+    dst = export.destination(dst, storage_options)
     return export.to_npz(self.__rowset__, dst, columns=columns, overwrite=overwrite)
 
 
@@ -187,6 +191,7 @@ def to_zarr(  # noqa: D417 - a method: self
     *,
     columns: Sequence[str] | None = None,
     overwrite: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Any:
     """Write a zarr group with an array for each tensor, and return it, open for reading.
 
@@ -194,9 +199,10 @@ def to_zarr(  # noqa: D417 - a method: self
     described in docs/reference/sdk.md.
 
     Args:
-        dst: Path of a folder, which appears when it is complete. None: in memory.
+        dst: Path or URL of a folder. None: in memory; the group of a URL is not returned.
         columns: Only these tensors.
         overwrite: Whether to replace an earlier export of the same format.
+        storage_options: As in ``tl.open``, where ``dst`` is a URL of a bucket.
 
     Raises:
         InvalidInputError: ``dst`` exists, or in memory it would be over 4 GiB.
@@ -212,6 +218,8 @@ def to_zarr(  # noqa: D417 - a method: self
     """
     from tensorlake.dataset import export
 
+    if dst is not None:
+        dst = export.destination(dst, storage_options)
     return export.to_zarr(self.__rowset__, dst, columns=columns, overwrite=overwrite)
 
 
@@ -244,10 +252,10 @@ def export(  # noqa: D417 - a method: self
     Args:
         kind: The format, such as "parquet", or one that an installed package provides in the group
             of entry points ``tensorlake.exporters``.
-        dst: Path of the file or the folder.
+        dst: Path or URL of the file or the folder.
         columns: Only these tensors.
         overwrite: Whether to replace an earlier export of the same format.
-        **options: Arguments of the format.
+        **options: Arguments of the format, and ``storage_options``.
 
     Raises:
         InvalidInputError: The format is unknown.

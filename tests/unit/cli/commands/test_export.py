@@ -98,3 +98,19 @@ def test_a_description_says_which_properties_it_lacks(run: Any, tmp_path: Path) 
     assert (broken.code, other.code) == (2, 2)
     assert "expected a file of JSON" in broken.err
     assert "leave it out" in other.err
+
+
+def test_a_url_is_written_to_and_takes_the_options_of_its_store(run: Any, tmp_path: Path) -> None:
+    url, dst = dataset(tmp_path), "memory://cli-export-bucket/x.parquet"
+
+    done = run("export", "parquet", url, dst, "--storage-option", "region=eu-west-1")
+    again = run("export", "parquet", url, dst)
+    wrong = run("export", "parquet", url, f"{dst}.2", "--storage-option", "colour=red")
+
+    assert done.code == 0, done.err
+    assert done.out.startswith("3 rows of")
+    assert len(tl.ingest.parquet(dst, "memory://cli-export-bucket-back")) == 3
+    assert (again.code, wrong.code) == (1, 1)
+    assert "is there already" in again.err
+    assert "no store knows: 'colour'" in wrong.err
+    assert "to a path or into a bucket" in run("export", "csv", url, "https://host/x.csv").err

@@ -13,7 +13,9 @@ import simplejpeg
 
 import tensorlake as tl
 from tensorlake.cli import main
-from tensorlake.storage import exchange_names
+from tensorlake.dataset.export.destinations import new_folder
+from tensorlake.dataset.export.records.mds import FORM
+from tensorlake.storage import MAX_PUT_NBYTES, exchange_names, open_store, run
 
 FOLDERS = ("zarr", "mds", "litdata", "tfrecord", "webdataset", "lerobot", "croissant", "coco")
 FILES = ("parquet", "hdf5", "csv", "jsonl", "numpy")
@@ -305,3 +307,91 @@ def test_arrays_of_no_elements_come_back_from_tfrecord(tmp_path):
     back = tl.ingest.tfrecord(tmp_path / "out", "memory://destination-no-elements-back")
 
     assert (back.schema["x"], back["x"][:].shape) == (tl.Array("float32", (0,)), (2, 0))
+
+
+@pytest.fixture
+def bucket(request):
+    """A store, and the URL of a destination in it."""
+    root = f"memory://destination-bucket-{abs(hash(request.node.name))}"
+    return open_store(root), f"{root}/exports/out"
+
+
+async def objects(store) -> dict[str, bytes | None]:
+    return {one.path: await store.get(one.path) async for one in store.list("")}
+
+
+@pytest.mark.parametrize("kind", [*FOLDERS, *FILES])
+def test_an_export_in_a_bucket_is_replaced_until_it_has_more(made, tmp_path, bucket, kind):
+    store, url = bucket
+    export(made, kind, url)
+    before = run(objects(store))
+    with pytest.raises(tl.InvalidInputError, match="is there already"):
+        export(made, kind, url)
+    export(made[:1], kind, url, overwrite=True)
+    after = run(objects(store))
+
+    export(made[:1], kind, tmp_path / "out")
+    here = tree(tmp_path / "out") if kind in FOLDERS else {"": (tmp_path / "out").read_bytes()}
+    names = {
+        f"exports/out/{name}".rstrip("/")
+        for name, content in here.items()
+        if content and name != ".tensorlake-export"
+    }
+    assert after.keys() - {"exports/out.tensorlake-export"} == names
+    assert before != after
+    if kind in FOLDERS:
+        run(store.put("exports/out/notes.md", b"mine"))
+        with pytest.raises(tl.InvalidInputError, match=r"has 'notes.md', which the"):
+            export(made, kind, url, overwrite=True)
+        assert run(objects(store)) == {**after, "exports/out/notes.md": b"mine"}
+
+
+@pytest.mark.parametrize("kind", ["mds", "parquet"])
+@pytest.mark.parametrize("mark", [None, b"", b"[]", b'{"kind": "mds"}', b'{"kind": "zarr"}'])
+def test_what_is_in_a_bucket_and_no_export_is_kept(made, bucket, kind, mark):
+    store, url = bucket
+    run(store.put("exports/out" if kind == "parquet" else "exports/out/index.json", b"{}"))
+    if mark is not None:
+        run(store.put("exports/out.tensorlake-export", mark))
+    before = run(objects(store))
+
+    with pytest.raises(tl.InvalidInputError, match="is not replaced, because"):
+        export(made, kind, url, overwrite=True)
+
+    assert run(objects(store)) == before
+
+
+@pytest.mark.parametrize("kind", ["mds", "csv"])
+@pytest.mark.parametrize("below", ["", "/packs/more"])
+def test_nothing_is_written_in_a_dataset_of_a_bucket(made, bucket, kind, below):
+    store, url = bucket
+    tl.create(url, {"x": "int64"}).close()
+    before = run(objects(store))
+
+    with pytest.raises(tl.InvalidInputError, match="a dataset, where no export is written"):
+        export(made, kind, f"{url}{below}", overwrite=True)
+
+    assert run(objects(store)) == before
+
+
+@pytest.mark.parametrize("call", ["to_parquet", "to_mds"])
+def test_options_that_no_store_has_are_refused_first(made, tmp_path, call):
+    for dst in (tmp_path / "out", "memory://destination-options/out"):
+        with pytest.raises(tl.InvalidInputError, match="no store knows: 'colour'"):
+            getattr(made, call)(dst, storage_options={"colour": "red"})
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_no_store_takes_at_once_is_refused_before_any_is_sent(bucket):
+    store, url = bucket
+
+    def write() -> None:
+        with new_folder(url, form=FORM, overwrite=False) as folder:
+            (folder / "a").write_bytes(b"small")
+            with (folder / "b").open("wb") as sparse:
+                sparse.truncate(MAX_PUT_NBYTES + 1)
+
+    with pytest.raises(tl.InvalidInputError, match="export fewer rows at a time"):
+        write()
+    assert run(objects(store)) == {}

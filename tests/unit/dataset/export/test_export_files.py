@@ -120,9 +120,13 @@ def test_a_name_longer_than_the_file_system_takes_is_refused(ds, tmp_path, call,
     assert list(tmp_path.glob("x*")) == []
 
 
-def test_url_is_no_place_for_files(ds):
-    with pytest.raises(UnsupportedFeatureError, match="written to a local path"):
-        ds.to_parquet("s3://bucket/x.parquet")
+@pytest.mark.parametrize("call", ["to_parquet", "to_webdataset", "to_zarr"])
+@pytest.mark.parametrize(
+    "url", ["https://host/lake/x", "hf://datasets/a/b/x", "file:///tmp/x", "s3://bucket"]
+)
+def test_urls_where_no_files_are_written_are_refused_first(ds, call, url):
+    with pytest.raises(UnsupportedFeatureError, match="to a path or into a bucket, not to"):
+        getattr(ds, call)(url)
 
 
 @pytest.mark.parametrize("kind", ["webdataset", "mds"])
