@@ -194,7 +194,7 @@ class _Target:
 
 
 def _read_mark(content: bytes | None) -> tuple[object, list[str]]:
-    """Return the format and the files of a mark; None of what is none."""
+    """Return the format and the files of a mark; None and no files if it is damaged or missing."""
     try:
         mark = json.loads(content or b"")
         return mark["kind"], [str(one) for one in mark["files"]]
