@@ -21,18 +21,20 @@ PAGE = "docs/tutorial/half-an-hour.md"
 LIMIT_S = 1800
 SHOWN_LINES = 12
 BLOCK = re.compile(r"^```(sh|console|python)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+INSTALLS = re.compile(r"python3 -m venv |pip install |tensorlake demo")
 SERVE = """{command} >serve.log 2>&1 &
 trap "kill $!" EXIT
 timeout 60 bash -c 'until grep -q "Viewer at" serve.log; do sleep 0.2; done'
 """
 
 
-def script(text: str, torch: Sequence[str] = ()) -> str:
+def script(text: str, torch: Sequence[str] = (), *, installs: bool = True) -> str:
     """Return the session of a page as a script of bash.
 
     Args:
         text: The page.
         torch: What pip is asked for as soon as there is an environment.
+        installs: Whether to install; otherwise these commands and the demo are left out.
     """
     lines = ["set -euxo pipefail"]
     for language, block in BLOCK.findall(text):
@@ -41,6 +43,8 @@ def script(text: str, torch: Sequence[str] = ()) -> str:
             continue
         for line in block.splitlines():
             command = line if language == "sh" else line[2:] if line.startswith("$ ") else ""
+            if not installs and INSTALLS.match(command):
+                continue
             if command.startswith("tensorlake serve "):
                 command = SERVE.format(command=command)
             lines.append(command)
