@@ -17,13 +17,14 @@ GROUP ?=
 
 # The groups of test-extras, and what each installs, in the versions of constraints/GROUP.txt and after torch where its tests
 # need that; they are in tests/extras/GROUP.
-EXTRAS := torch jax tf ray flows openapi flwr media graphs lerobot trainers vision croissant notebook formats mcp onnx trajectories
+EXTRAS := torch jax tf ray flows openapi otel flwr media graphs lerobot trainers vision croissant notebook formats mcp onnx trajectories
 EXTRAS_torch := torchdata
 EXTRAS_jax := jax orbax-checkpoint
 EXTRAS_tf := tensorflow-cpu google-crc32c
 EXTRAS_ray := ray[data] pillow imagecodecs
 EXTRAS_flows := dbos fastapi uvicorn[standard] prometheus-client pyjwt[crypto] pillow httpx
 EXTRAS_openapi := openapi-python-client fastapi uvicorn[standard] prometheus-client pyjwt[crypto] pillow
+EXTRAS_otel := fastapi uvicorn[standard] prometheus-client pyjwt[crypto] pillow aiohttp opentelemetry-distro opentelemetry-exporter-otlp
 EXTRAS_flwr := flwr aiohttp fastapi uvicorn[standard] prometheus-client pyjwt[crypto] pillow psutil
 EXTRAS_media := pillow imagecodecs
 EXTRAS_graphs := torch_geometric pymetis scipy
@@ -118,7 +119,7 @@ test-times: $(BIN)/python ## seconds of the default suite by room, held to tests
 	$(PYTEST_TWO) -p tests.tools.room_times --durations=30 $(ARGS)
 
 ifeq ($(GROUP),)
-test-extras: setup ## the tests with other libraries (GROUP=torch|jax|tf|ray|flows|openapi|flwr|media|graphs|lerobot|trainers|vision|croissant|notebook|formats|mcp|onnx|trajectories: in its own environment)
+test-extras: setup ## the tests with other libraries (GROUP=torch|jax|tf|ray|flows|openapi|otel|flwr|media|graphs|lerobot|trainers|vision|croissant|notebook|formats|mcp|onnx|trajectories: in its own environment)
 	@echo "groups that are tested in an environment of their own (make test-extras GROUP=…): $(EXTRAS); now what is installed in $(VENV)"
 	$(BIN)/python -m pytest -m extras $(ARGS)
 else ifeq ($(EXTRAS_$(GROUP)),)
