@@ -100,8 +100,6 @@ class Reader:
         """Make a reader of a tensor's cells as another tree has them, with the same cache."""
         return Reader(self.snapshot.cells(self.snapshot.spec(tensor).id, root), self._cache)
 
-    # For the loader: one step at a time
-
     def locate(self, tensor: str, physical: Int64Array) -> Located:
         """Find the chunks of physical rows, in any order."""
         return self.index(tensor).locate(physical)
@@ -120,7 +118,11 @@ class Reader:
 
     def row_nbytes(self, tensors: Sequence[str]) -> list[int]:
         """Return the mean stored bytes of a row of each tensor; all are looked up concurrently."""
-        sizes = [self.index(tensor).row_nbytes for tensor in tensors]
+        indexes = [*map(self.index, tensors)]
+        known = [size for one in indexes if (size := one.known_row_nbytes) is not None]
+        if len(known) == len(indexes):
+            return known
+        sizes = [one.row_nbytes for one in indexes]
         return runtime.run(runtime.gather_bounded(sizes, limit=CHUNKS_IN_FLIGHT))
 
     def look_ahead(self, tensors: Sequence[str], physical: Int64Array) -> None:
@@ -182,8 +184,6 @@ class Reader:
         spec = self.snapshot.spec(tensor)
         return spec.type.fill_column(spec.fill, rows)
 
-    # For other callers: columns
-
     def read(self, tensor: str, physical: Int64Array, *, decode: bool = True) -> Column:
         """Read samples of physical rows, in their order; media decoded unless `decode` is False.
 
@@ -219,10 +219,8 @@ class Reader:
         wanted, order = rows_by_chunk(located)
         parts = self._cached_parts(spec, located, wanted)
         missing = [at for at, part in enumerate(parts) if part is None]
-        if not missing:
-            return partial(joined, parts, [], order)
-        fetched = await self._fetches.rows(spec, index, located, wanted, missing)
-        return partial(joined, parts, fetched, order)
+        reads = self._fetches.rows(spec, index, located, wanted, missing) if missing else None
+        return partial(joined, parts, [] if reads is None else await reads, order)
 
     async def fetch_parts(
         self,
@@ -470,10 +468,9 @@ class Reader:
         wanted, order = rows_by_chunk(located)
         parts = self._cached_parts(spec, located, wanted)
         missing = [at for at, part in enumerate(parts) if part is None]
-        if not missing:
-            return joined(parts, [], order)
-        fetches = self._fetches.rows(spec, self.index(spec.name), located, wanted, missing)
-        return joined(parts, runtime.run(fetches), order)
+        index = self.index(spec.name)
+        reads = self._fetches.rows(spec, index, located, wanted, missing) if missing else None
+        return joined(parts, [] if reads is None else runtime.run(reads), order)
 
     def _cached_parts(
         self, spec: TensorSpec, located: Located, wanted: list[Int64Array]

@@ -169,6 +169,7 @@ class Pipeline:
         # to the pass's own thread: a change, mainly of the budget, or the end
         self._words: SimpleQueue[None] = SimpleQueue()
         self._is_closed = self._has_begun = False  # begun: the consumer has a group
+        self._is_awaited = False  # the consumer waits for the first, or has it
         self._reads = runtime.Scope()  # of the pass's own thread
         most_groups = MAX_LOCAL_GROUPS if self._is_local else MAX_REMOTE_GROUPS
         self._budget = Budget(setup.prefetch_nbytes, most_groups=most_groups)
@@ -196,6 +197,7 @@ class Pipeline:
             return group.shares, group.batches.take()
         deadline = time.monotonic() + self._setup.timeout_s
         waited = "blocked_s" if self._has_begun else "start_s"
+        self._is_awaited = True
         with self._setup.counters.timed(waited):
             try:
                 group, outcome = self._arrivals.get(timeout=self._setup.timeout_s)
@@ -283,7 +285,6 @@ class Pipeline:
     def _run(self, assembler: Assembler) -> None:
         started(self)
         try:
-            self.workers.start(self.fail)
             with self._reads.entered():
                 self._produce(assembler)
             self._arrive(None).settle([])
@@ -330,8 +331,10 @@ class Pipeline:
                 is_stopped = isinstance(error, CancelledError)
                 group.batches.fail(stopped("a batch") if is_stopped else error)
                 raise
+            if number == 0:
+                self.workers.start(self.fail)  # while the first requests are in flight
             if is_first:
-                group.batches.then(self._go_on)
+                group.batches.then(self._first_made)
             is_first = False
 
     def _groups(self) -> Iterator[Group]:
@@ -403,8 +406,10 @@ class Pipeline:
         return False
 
     def _await_signal(self) -> None:
-        """Wait for the consumer, without a time limit, or for a finished group."""
+        """Wait for the consumer, without a time limit, for a group; resume after the first."""
         self._words.get()
+        if self._is_first_made():
+            self._fetcher.go_on()
 
     def _submit(self, group: Group, task: Task) -> None:
         """Let a worker make a part of a group's batches as soon as they may take memory."""
@@ -457,10 +462,10 @@ class Pipeline:
         self._fetcher.load(wanted, order=group.number, is_urgent=in_pieces, apart=apart)
         needed.arrived()
 
-    def _go_on(self) -> None:
-        """Request the chunks of later groups: the first is made, without arrivals beside it."""
-        self._fetcher.go_on()
-        self._words.put(None)
+    def _first_made(self) -> None:
+        """Resume later groups, unless a waiting consumer does when it has taken the first."""
+        if not self._is_awaited:
+            self._words.put(None)
 
     def _piece_arrived(
         self,

@@ -177,8 +177,10 @@ class ChunkFetcher:
             self._is_held_back = True
 
     def go_on(self) -> None:
-        """Stop deferring requests."""
+        """Stop deferring requests, if they are deferred."""
         with self._lock:
+            if not self._is_held_back:
+                return
             self._is_held_back = False
         self._start_requests()
 

@@ -132,13 +132,19 @@ class ChunkIndex:
             )
         return self._extents
 
+    @property
+    def known_row_nbytes(self) -> int | None:
+        """The mean stored bytes of a row, if the root records them, or pages were read for it."""
+        if self._mean_row_nbytes is None and (stored := self._root.stored_nbytes) is not None:
+            self._mean_row_nbytes = stored // max(1, self.num_rows)
+        return self._mean_row_nbytes
+
     async def row_nbytes(self) -> int:
         """Return the mean stored bytes of a row, rounded down: from the root if it records them."""
-        if self._mean_row_nbytes is None:
-            stored = self._root.stored_nbytes
-            known = None if stored is None else stored // max(1, self.num_rows)
-            self._mean_row_nbytes = await self._sampled_row_nbytes() if known is None else known
-        return self._mean_row_nbytes
+        known = self.known_row_nbytes
+        if known is None:
+            known = self._mean_row_nbytes = await self._sampled_row_nbytes()
+        return known
 
     @property
     def bounds(self) -> StatisticsTable | None:

@@ -275,6 +275,8 @@ async def gather_bounded(factories: Iterable[Callable[[], Awaitable[T]]], *, lim
     """
     await to_loop()
     waiting = [*factories]
+    if len(waiting) == 1:
+        return [await waiting[0]()]  # no task is needed
     pending = enumerate(waiting)
     results: dict[int, T] = {}
 

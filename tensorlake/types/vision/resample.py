@@ -57,8 +57,7 @@ def choose_resampler() -> Resampler:
     """
     library = _LIBRARY.get()
     has_torch = "torch" in sys.modules if library is None else library == "torch"
-    has_pillow = find_spec("PIL") is not None
-    if not has_torch and not has_pillow:
+    if not has_torch and find_spec("PIL") is None:
         raise missing_extra("resizing images without torch", "media")
     antialiased = _torch_antialiased if has_torch else _pillow_antialiased
     if find_spec("cv2") is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import numpy as np
 import pytest
@@ -146,11 +147,15 @@ class ShutToChunks(MemoryStore):
     """A store that answers large requests, those for chunks, only once it is opened."""
 
     large = 500_000
-    begun = 0
+
+    def __init__(self):
+        super().__init__()
+        self.begun, self.is_asked, self.is_open = 0, threading.Event(), asyncio.Event()
 
     async def get_range(self, path, start, stop):
         if stop - start >= self.large:
             self.begun += 1
+            self.is_asked.set()
             await asyncio.wait_for(self.is_open.wait(), 60)
         return await super().get_range(path, start, stop)
 
@@ -160,7 +165,6 @@ class ShutToChunks(MemoryStore):
 
 def test_until_the_first_batch_is_made_two_chunks_of_later_ones_are_asked_for():
     store = ShutToChunks()
-    store.is_open = asyncio.Event()
     fill(create_on(store, SCHEMA))  # four chunks of pictures
     wait_for_storage()
     begun = []
@@ -182,6 +186,19 @@ def test_until_the_first_batch_is_made_two_chunks_of_later_ones_are_asked_for():
     assert at_first <= 2
     assert store.begun == 4
     assert rows == ROWS
+
+
+def test_chunks_of_later_batches_are_asked_for_though_nobody_waits_for_the_first():
+    store = ShutToChunks()
+    fill(create_on(store, SCHEMA))
+    wait_for_storage()
+    loader = open_on(store).loader(batch_size=32, shuffle=True, columns=["image"], decode=DECODE)
+
+    batches = iter(loader)
+
+    assert store.is_asked.wait(60)
+    runtime.run(store.open())
+    assert sum(len(batch["image"]) for batch in batches) == ROWS
 
 
 def test_a_loop_over_more_than_the_cache_holds_fetches_no_more_than_without_one(store):

@@ -360,6 +360,20 @@ def test_the_root_says_what_a_row_weighs_as_its_pages_would():
     assert store.count() > 0
 
 
+def test_what_the_root_says_a_row_weighs_needs_no_other_thread():
+    store = MemoryStore()
+    dataset = create_on(store, {"x": tl.Array("uint8", shape=(6000,))})
+    dataset.extend({"x": np.zeros((8, 6000), np.uint8)})
+    dataset.commit("eight rows")
+    wait_for_storage()
+    reader = rowset_of(open_on(store)).reader()
+
+    async def on_the_storage_loop() -> list[int]:
+        return reader.row_nbytes(["x"])  # which would refuse to wait for itself
+
+    assert runtime.run(on_the_storage_loop()) == reader.row_nbytes(["x"])
+
+
 def test_the_sizes_of_several_tensors_take_the_round_trips_of_one():
     store = CountingStore(MemoryStore())
     names = [f"x{number}" for number in range(5)]

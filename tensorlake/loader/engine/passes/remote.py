@@ -4,7 +4,7 @@
     any other order of one dataset        requests list rows, and their places
     a mix                                 so do those of each source; its rows are joined here
 
-What needs a whole batch, or the user's functions, is done here: collation, steps that mix rows of
+Steps that need a whole batch, or the user's functions, run here: collation, steps that mix rows of
 several sources, units of rows, transforms.
 """
 

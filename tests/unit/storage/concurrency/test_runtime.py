@@ -325,6 +325,18 @@ def test_gather_of_nothing_is_nothing():
     assert run(gather_bounded([], limit=4)) == []
 
 
+def test_gather_of_one_runs_in_the_task_that_waits_for_it():
+    async def task() -> object:
+        return asyncio.current_task()
+
+    async def both() -> tuple[object, list[object]]:
+        return asyncio.current_task(), await gather_bounded([task], limit=4)
+
+    caller, found = run(both())
+
+    assert found == [caller]
+
+
 def test_gather_cancels_the_rest_on_the_first_error():
     started: list[int] = []
     cancelled: list[int] = []
