@@ -4,17 +4,24 @@
 which only DuckDB is asked. Every query runs as written and optimized, with and without zone maps.
 """
 
+import datetime as dt
 import importlib
 import math
 import sqlite3
 from random import Random, SystemRandom
 
+import numpy as np
 import pytest
 
 from tensorlake_query import ColumnType, QueryTypeError, compile_query
-from tests.property.query.random_queries.expressions import MACROS, TEXTS
+from tests.property.query.random_queries.expressions import MACROS, TEXTS, TIMES
 from tests.property.query.random_queries.questions import Asker
 from tests.unit.query.array_source import ArraySource, samples
+
+
+def microseconds(text):
+    return int(np.datetime64(text, "us").astype(np.int64))
+
 
 SCHEMA = {
     "id": ColumnType("number", "int64", ()),
@@ -23,8 +30,16 @@ SCHEMA = {
     "f": ColumnType("number", "float64", (), nullable=True),
     "c": ColumnType("text", None, (), nullable=True),
     "b": ColumnType("bool", "bool", (), nullable=True),
+    "d": ColumnType("number", "int64", (), nullable=True, timestamp_unit="us"),
+    "r": ColumnType("number", "int64", (None,)),
 }
-SQL = {"id": "BIGINT", "i": "BIGINT", "k": "BIGINT", "f": "DOUBLE", "c": "TEXT", "b": "BOOLEAN"}
+SQL = {"id": "BIGINT", "i": "BIGINT", "k": "BIGINT", "f": "DOUBLE", "c": "TEXT", "b": "BOOLEAN",
+       "d": "TIMESTAMP", "r": "BIGINT[]"}  # fmt: skip
+UNASKED = ("d", "r")  # columns that SQLite has no type for
+MOMENTS = [
+    microseconds(text) for text in (*TIMES, "2026-03-31 01:00:00", "2025-12-31 23:59:59.999999")
+]
+MICROSECONDS = {"s": 1_000_000, "ms": 1000}
 LARGE = 2**62
 QUESTIONS_A_LAKE = 40
 LAKES = 25
@@ -51,6 +66,8 @@ def rows_of(random, *, has_nan):
             "f": maybe(random.choice(floats)),
             "c": maybe(random.choice(TEXTS)),
             "b": maybe(random.random() < 0.5),
+            "d": maybe(random.choice(MOMENTS)),
+            "r": random.choices(whole[:4], k=random.choice([0, 1, 2, 2, 3])),
         }
         for number in range(random.choice([0, 1, 6, 9, 12, 12]))
     ]
@@ -82,12 +99,13 @@ class Lake:
         self.duckdb.execute(MACROS)
         self.sqlite.execute("PRAGMA case_sensitive_like = ON")
         for name, rows in self.rows.items():
-            columns = ", ".join(f"{column} {kind}" for column, kind in SQL.items())
-            values = [tuple(row.values()) for row in rows]
-            marks = ", ".join("?" * len(SQL))
-            for engine in (self.duckdb, self.sqlite):
+            for engine, unasked in ((self.duckdb, ()), (self.sqlite, UNASKED)):
+                names = [column for column in SQL if column not in unasked]
+                columns = ", ".join(f"{column} {SQL[column]}" for column in names)
+                marks = ", ".join("make_timestamp(?)" if one == "d" else "?" for one in names)
                 engine.execute(f"CREATE TABLE {name} ({columns})")
-                if values:
+                if rows:
+                    values = [tuple(row[column] for column in names) for row in rows]
                     engine.executemany(f"INSERT INTO {name} VALUES ({marks})", values)
 
     def table(self, name, version):
@@ -101,11 +119,15 @@ class Lake:
         source = self.sources["t"]
         result = compiled.run(source)
         columns = []
-        for name in compiled.columns:
+        for name, kind in compiled.columns.items():
             if name in result.columns:
-                columns.append(samples(result.columns[name]))
+                values = samples(result.columns[name])
             else:
-                columns.append(samples(result.source.read(result.passthrough[name], result.rows)))
+                values = samples(result.source.read(result.passthrough[name], result.rows))
+            scale = MICROSECONDS.get(kind.timestamp_unit, 1)
+            columns.append(
+                [value if value is None or scale == 1 else value * scale for value in values]
+            )
         return list(zip(*columns, strict=True)) if columns[0] else []
 
     def close(self):
@@ -121,6 +143,8 @@ def plain(rows):
 def value_of(value):
     if isinstance(value, bool):
         return int(value)
+    if isinstance(value, dt.datetime):
+        return microseconds(value.isoformat())
     if isinstance(value, float):
         return "nan" if math.isnan(value) else value + 0.0
     return value
@@ -198,7 +222,7 @@ def check(seeds, count, duckdb):
 def test_questions_have_the_answers_of_duckdb_and_sqlite(duckdb):
     asked = check(range(LAKES), QUESTIONS_A_LAKE, duckdb)
 
-    assert asked["sqlite"] > asked["duckdb"] // 8
+    assert asked["sqlite"] > asked["duckdb"] // 12
 
 
 @pytest.mark.soak

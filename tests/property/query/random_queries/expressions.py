@@ -11,13 +11,21 @@ What the dialects mean differently is translated, one rule each, so that equal a
 - Integers wrap, `/` divides truly, `//` and `%` round down and give 0 by 0: macros again. SUM is
   exact or an error in both.
 - `ROW_NUMBER()` counts from 0, and ties keep the order of the rows: `id` is the last key there.
+- Times are asked of DuckDB alone, in its unit, microseconds.
 - NULLIF is a CASE; CAST to INT drops fractions; MIN and MAX skip NaN beside numbers.
 """
 
 from dataclasses import dataclass, field
 from random import Random
 
+PARTS = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE")
 NO_VALUE = 12345.625  # a number that no row has
+TIMES = (
+    "1969-12-31 23:59:59.5",
+    "2024-02-29 00:00:00",
+    "2026-01-01 12:30:00",
+    "2026-01-01 00:00:00",
+)
 TEXTS = ("", "a", "b", "ab", "B", "ba%", "a_b", "é", "zz")
 
 MACROS = """
@@ -69,7 +77,7 @@ def same(text: str) -> Words:
 
 @dataclass(slots=True)
 class Expressions:
-    """Draws expressions over tables `t` (TQL's `this`) and `u`, both of columns id, i, k, f, c, b.
+    """Draws expressions over tables `t` (TQL's `this`) and `u` of columns id, i, k, f, c, b, d, r.
 
     Attributes:
         random: draws.
@@ -81,34 +89,37 @@ class Expressions:
     tables: list[str] = field(default_factory=list)
 
     def _kind(self) -> str:
-        return self.random.choice(["int", "int", "float", "float", "text", "bool"])
+        return self.random.choice(["int", "int", "float", "float", "text", "bool", "time"])
 
     def expr(self, kind: str, depth: int = 2) -> Words:
-        """Draw an expression of a kind: int, float, text, bool."""
+        """Draw an expression of a kind: int, float, text, bool, time."""
         if depth <= 0 or self.random.random() < 0.25:
             return self._leaf(kind)
-        return {"int": self._int, "float": self._float, "text": self._text, "bool": self.condition}[
-            kind
-        ](depth)
+        kinds = {"int": self._int, "float": self._float, "text": self._text, "time": self._time}
+        return (kinds | {"bool": self.condition})[kind](depth)
 
     def key(self, kind: str, depth: int = 1) -> Words:
         """Draw an expression to order or group by: TQL refuses a bare constant there."""
         drawn = self.expr(kind, depth)
         return drawn if not drawn.tql.strip("()-'").replace(".", "").isdigit() and not (
-            drawn.tql.startswith("'") and drawn.tql.count("'") == 2
+            drawn.tql.startswith(("'", "TIMESTAMP '")) and drawn.tql.count("'") == 2
         ) else self._leaf(kind, is_column=True)  # fmt: skip
 
     def _leaf(self, kind: str, *, is_column: bool = False) -> Words:
         if is_column or kind == "bool" or self.random.random() < 0.75:
             name = {"int": self.random.choice(["i", "k", "i", "id"]), "float": "f", "text": "c",
-                    "bool": "b"}[kind]  # fmt: skip
-            return same(self.random.choice(self.tables) + name)
+                    "bool": "b", "time": "d"}[kind]  # fmt: skip
+            text = self.random.choice(self.tables) + name
+            return Words(text, text, None if kind == "time" else text)
         if kind == "int":
             value = self.random.choice([0, 1, 2, 3, 5])
             return Words(str(value), f"{value}::BIGINT", str(value))
         if kind == "float":
             value = self.random.choice([0.5, 1.25, -2.0, 0.0])
             return Words(f"({value})", f"({value}::DOUBLE)", f"({value})")
+        if kind == "time":
+            value = f"TIMESTAMP '{self.random.choice(TIMES)}'"
+            return Words(value, value, None)
         return same("'" + self.random.choice(TEXTS) + "'")
 
     def _int(self, depth: int) -> Words:
@@ -137,6 +148,8 @@ class Expressions:
             lambda: fill("CAST({} AS INT)", sub("float"), duckdb="TRY_CAST(trunc({}) AS BIGINT)",
                          sqlite="CAST({} AS INTEGER)"),
             lambda: self._scalar("int"),
+            lambda: fill(f"EXTRACT({self.random.choice(PARTS)} FROM {{}})", sub("time"),
+                         sqlite=None),
         ]  # fmt: skip
         return self.random.choice(choices)()
 
@@ -163,6 +176,21 @@ class Expressions:
             lambda: self._null_if("float", depth),
             lambda: self._scalar("float"),
         ]  # fmt: skip
+        return self.random.choice(choices)()
+
+    def _time(self, depth: int) -> Words:
+        def sub() -> Words:
+            return self.expr("time", depth - 1)
+
+        part, op = self.random.choice(PARTS).lower(), self.random.choice("+-")
+        step = self.random.choice(["1 day", "90 minutes", "2 weeks"])
+        choices = [
+            lambda: fill(f"DATE_TRUNC('{part}', {{}})", sub(), sqlite=None),
+            lambda: fill(f"({{}} {op} INTERVAL '{step}')", sub(), sqlite=None),
+            lambda: self._case("time", depth),
+            lambda: self._coalesce("time", depth),
+            lambda: self._null_if("time", depth),
+        ]
         return self.random.choice(choices)()
 
     def _text(self, depth: int) -> Words:
@@ -225,7 +253,7 @@ class Expressions:
         return fill(plain, left, right, duckdb=own)
 
     def _between(self, depth: int) -> Words:
-        kind = self.random.choice(["int", "float", "text"])
+        kind = self.random.choice(["int", "float", "text", "time"])
         value, low, high = (self.expr(kind, depth) for _ in range(3))
         negated = self.random.choice(["", "NOT "])
         own = f"({negated}(f_ge({{0}}, {{1}}) AND f_le({{0}}, {{2}})))"

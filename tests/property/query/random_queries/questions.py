@@ -29,7 +29,7 @@ class Asker(Expressions):
         """Draw one query."""
         kinds = [
             (self._plain, 6), (self._joined, 3), (self._grouped, 4), (self._windowed, 4),
-            (self._combined, 2), (self._distinct_on, 1), (self._nested, 1),
+            (self._combined, 2), (self._distinct_on, 1), (self._nested, 1), (self._unnested, 2),
         ]  # fmt: skip
         draw = self.random.choices([kind for kind, _ in kinds], [odds for _, odds in kinds])[0]
         self.tables = [""]
@@ -124,16 +124,17 @@ class Asker(Expressions):
         kind = self.random.choice(["INNER", "LEFT", "LEFT", "RIGHT", "FULL", "CROSS"])
         on = same("")
         if kind != "CROSS":
-            key = self.random.choice(["int", "float", "text", "bool"])
-            name = {"int": "i", "float": "f", "text": "c", "bool": "b"}[key]
-            sides = [same(f"a.{name}"), same(f"b.{name}")]
+            key = self.random.choice(["int", "float", "text", "bool", "time"])
+            name = {"int": "i", "float": "f", "text": "c", "bool": "b", "time": "d"}[key]
+            sqlite = None if key == "time" else ""
+            sides = [fill(f"{side}.{name}", sqlite=sqlite) for side in "ab"]
             if self.random.random() < 0.4 and key != "bool":
                 self.tables = ["a."]
                 sides[0] = self.expr(key, 1)
                 self.tables = ["b."]
                 sides[1] = self.expr(key, 1)
                 self.tables = ["a.", "b."]
-            elif self.random.random() < 0.3 and kind in {"INNER", "LEFT"}:
+            elif self.random.random() < 0.3 and kind in {"INNER", "LEFT"} and key != "time":
                 return self._using(kind, name)
             on = self._compared("=", sides[0], sides[1], {key})
             if self.random.random() < 0.4:
@@ -212,6 +213,8 @@ class Asker(Expressions):
                     (Words("MEDIAN(f)", "MEDIAN(f)", None), "float"),
                     (Words("VAR(f)", "var_pop(f)", None), "float"),
                 ]
+        if kind == "time":
+            choices += [(fill("MIN({})", value), "time"), (fill("MAX({})", value), "time")]
         if kind == "text":
             choices += [(fill("MIN({})", value), "text"), (fill("MAX({})", value), "text")]
         return self.random.choice(choices)
@@ -220,7 +223,7 @@ class Asker(Expressions):
         number = self.random.randint(0, 2)
         kinds = [self._kind() for _ in range(number)]
         keys = [self.key(kind) for kind in kinds]
-        calls = [self._aggregate(self.random.choice(["int", "float", "text"]))
+        calls = [self._aggregate(self.random.choice(["int", "float", "text", "time"]))
                  for _ in range(self.random.randint(1, 2))]  # fmt: skip
         select, names = self._outputs([*keys, *(call for call, _ in calls)])
         group = same("")
@@ -243,6 +246,24 @@ class Asker(Expressions):
             is_ordered = True
         text = fill("SELECT {} FROM t{}{}{}", select, self._where(0.5), group, having)
         return Question(self._sorted(text, order), names, is_ordered)
+
+    def _unnested(self) -> Question:
+        """Draw a query of a row for each item of a list, grouped or not."""
+        own = "(SELECT id, i, k, f, c, b, d, UNNEST(r) AS r, generate_subscripts(r, 1) AS p FROM t)"
+        table, kind = Words("UNNEST(this, r)", own, None), self._kind()
+        if self.random.random() < 0.5:
+            where = fill(" WHERE {}", self.random.choice([same("r > 0"), self.condition(1)]))
+            select, names = self._outputs([same("r"), self.expr(kind)])
+            order = self._order([self._key(same("r"), "int"), *self._keys()], "id, p")
+            order = Words(order.tql.removesuffix(", id, p"), order.duckdb, None)
+            text = fill("SELECT {} FROM {}{}{}{}", select, table, where, order, self._limit())
+            return Question(text, names, is_ordered=True)
+        key = self.random.choice([same("r"), self.key(kind)])
+        calls = [same("COUNT(*)"), Words("SUM(r)", "CAST(SUM(r) AS BIGINT)", None),
+                 same("COUNT(DISTINCT r)"), self._aggregate("int")[0]]  # fmt: skip
+        select, names = self._outputs([key, *calls])
+        text = "SELECT {} FROM {}{} GROUP BY {}"
+        return Question(fill(text, select, table, self._where(0.4), key), names, is_ordered=False)
 
     def _window(self) -> tuple[Words, str]:
         partition = ""
