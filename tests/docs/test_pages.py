@@ -33,6 +33,21 @@ def test_the_site_has_every_page():
     assert listed == PAGES | {"index.md"} | made
 
 
+def test_each_page_to_start_from_names_the_extras_that_it_needs():
+    pages = {page.name: page.read_text("utf-8") for page in (DOCS / "start").glob("*.md")}
+    del pages["jobs.md"]  # which links the others
+
+    named = {
+        name: set(found[1].split(","))
+        for name, text in pages.items()
+        if (found := re.search(r"`pip install '\.\[([\w,]+)\]'` has what this page needs", text))
+    }
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert named.keys() == pages.keys()
+    assert set().union(*named.values()) <= project["optional-dependencies"].keys()
+
+
 def test_the_site_describes_every_public_name_once():
     described = [name for _, objects in site.pages().values() for name in objects]
 
