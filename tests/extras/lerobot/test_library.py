@@ -141,10 +141,71 @@ def test_some_episodes_and_single_times_are_those_of_the_library(
         assert torch.allclose(own["observation.images.top"], frames, atol=2 / 255)
 
 
-def test_the_training_script_of_the_library_runs(recorded: Any, tmp_path: Path) -> None:
+def test_items_of_a_stream_are_those_of_the_library(recorded: Any, tmp_path: Path) -> None:
+    from lerobot.datasets.streaming_dataset import StreamingLeRobotDataset as Theirs
+
+    from tensorlake.compat.lerobot import StreamingLeRobotDataset
+
+    tl.ingest.lerobot(recorded.root, str(tmp_path / "in.tl")).close()
+    camera, is_video = "observation.images.top", bool(recorded.meta.video_keys)
+    deltas = {"action": [-1 / FPS, 0, 1 / FPS, 2 / FPS]}
+    if is_video:  # of images, its stream stacks files that are not decoded
+        deltas[camera] = [-1 / FPS, 0]
+    theirs = {
+        item["index"]: item
+        for item in Theirs("own/set", root=recorded.root, delta_timestamps=deltas)
+    }
+    ours = StreamingLeRobotDataset(str(tmp_path / "in.tl"), delta_timestamps=deltas)
+    numbers: list[int] = []
+
+    for item in ours:
+        other = theirs[item["index"]]
+        numbers.append(item["index"])
+        assert item.keys() == other.keys()
+        for name in item if is_video else item.keys() - {camera}:
+            value = other[name]
+            assert type(item[name]) is type(value), name
+            if not torch.is_tensor(value):
+                assert item[name] == value, name
+                continue
+            assert (item[name].dtype, item[name].shape) == (value.dtype, value.shape)
+            assert torch.allclose(item[name].float(), value.float(), atol=2 / 255), name
+    assert sorted(numbers) == sorted(theirs)
+
+
+def test_the_table_of_steps_is_that_of_the_library(recorded: Any, tmp_path: Path) -> None:
+    from tensorlake.compat.lerobot import LeRobotDataset
+
+    tl.ingest.lerobot(recorded.root, str(tmp_path / "in.tl")).close()
+    theirs = library.LeRobotDataset("own/set", root=recorded.root, episodes=[2]).hf_dataset
+    ours = LeRobotDataset(str(tmp_path / "in.tl"), episodes=[2]).hf_dataset
+    names = {*theirs.column_names} - {"observation.images.top"}
+
+    assert {*ours.column_names} == names
+    for name in names:  # as the scripts that replay, edit and tokenize use it
+        assert ours.features[name] == theirs.features[name]
+        own, other = (
+            one.filter(lambda row: row["episode_index"] == 2).select_columns(name)
+            for one in (ours, theirs)
+        )
+        assert len(own) == len(other) == LENGTHS[2]
+        for at in range(len(own)):
+            assert torch.equal(own[at][name], other[at][name])
+            assert own[at][name].dtype == other[at][name].dtype
+        own, other = (one.with_format(None)[name] for one in (ours, theirs))
+        assert [*own] == [*other]
+    assert ours.unique("episode_index") == theirs.unique("episode_index") == [2]
+
+
+@pytest.mark.parametrize("recorded", ["video"], indirect=True)
+@pytest.mark.parametrize("streaming", ["false", "true"])
+def test_the_training_script_of_the_library_runs(
+    recorded: Any, streaming: str, tmp_path: Path
+) -> None:
     tl.ingest.lerobot(recorded.root, str(tmp_path / "in.tl")).close()
     arguments = {
         "dataset.repo_id": tmp_path / "in.tl",
+        "dataset.streaming": streaming,
         "output_dir": tmp_path / "run",
         "batch_size": 2,
         "steps": 2,

@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
-from tensorlake.compat.lerobot import LeRobotDataset, LeRobotDatasetMetadata, train
+from tensorlake.compat.lerobot import (
+    LeRobotDataset,
+    LeRobotDatasetMetadata,
+    StreamingLeRobotDataset,
+    train,
+)
 from tensorlake.errors import InvalidInputError, MissingExtraError
 
 torch = pytest.importorskip("torch")
@@ -147,6 +152,76 @@ def test_the_metadata_are_those_of_the_library(ds: tl.Dataset) -> None:
     assert meta.revision == "main@1"
 
 
+def test_a_pass_of_a_stream_has_each_step_once_in_an_order_of_its_own(ds: tl.Dataset) -> None:
+    given = {"fps": 10, "delta_timestamps": {"action": [-0.1, 0.2]}}
+    stream, steps = StreamingLeRobotDataset(ds.url, **given), LeRobotDataset(ds.url, **given)
+    passes = [{item["index"]: item for item in stream} for _ in range(2)]
+
+    assert [sorted(one) for one in passes] == [[*range(STEPS)]] * 2
+    assert len({tuple(one) for one in [*passes, dict.fromkeys(range(STEPS))]}) == 3
+    for number, item in passes[0].items():
+        assert item.keys() == steps[number].keys()
+        for name, value in item.items():
+            other = steps[number][name]
+            assert torch.equal(value, other) if torch.is_tensor(value) else value == other
+
+
+def test_passes_of_a_stream_without_shuffling_anew_are_the_first_one(ds: tl.Dataset) -> None:
+    first = [item["index"] for item in StreamingLeRobotDataset(ds.url, fps=10, seed=7)]
+    stream = StreamingLeRobotDataset(ds.url, fps=10, seed=7, shuffle=False)
+
+    for _ in range(2):
+        assert [item["index"] for item in stream] == first
+    other = StreamingLeRobotDataset(ds.url, fps=10, rng=np.random.default_rng(0))
+    assert [item["index"] for item in other] != first
+
+
+@pytest.mark.parametrize("is_persistent", [False, True])
+def test_workers_of_a_dataloader_divide_each_pass_of_a_stream(
+    tmp_path: Path, is_persistent: Any
+) -> None:
+    ds = tl.create(str(tmp_path / "x.tl"), {"episode": "int64", "action": "float32"})
+    ds.extend({"episode": [0] * 200, "action": range(200)})
+    ds.commit("an episode")
+    stream = StreamingLeRobotDataset(ds.url, fps=10)
+    loader = torch.utils.data.DataLoader(
+        stream,
+        batch_size=10,
+        num_workers=2,
+        multiprocessing_context=multiprocessing.get_context("fork"),
+        persistent_workers=is_persistent,
+    )
+    passes = [torch.cat([batch["index"] for batch in loader]).tolist() for _ in range(2)]
+
+    assert [sorted(one) for one in passes] == [[*range(200)]] * 2
+    assert passes[0] != passes[1]
+
+
+def test_a_stream_has_the_steps_of_some_episodes(ds: tl.Dataset) -> None:
+    stream = StreamingLeRobotDataset(ds.url, fps=10, episodes=[1, 2], buffer_size=1)
+
+    assert (stream.num_frames, stream.num_episodes, stream.meta.total_episodes) == (8, 2, 3)
+    assert sorted(item["index"] for item in stream) == [5, 6, 7, 8, 9, 10, 11, 12]
+
+
+def test_the_dataset_of_hugging_face_has_the_features_but_frames(ds: tl.Dataset) -> None:
+    table = LeRobotDataset(ds.url, fps=10, episodes=[2]).hf_dataset
+
+    assert {*table.column_names} == {*LeRobotDatasetMetadata(ds.url, fps=10).features} - {
+        "observation.image"
+    }
+    assert len(table) == 7
+    assert table[1]["action"].tolist() == [14, 15]
+    assert table[0]["observation.note"] == "6"
+    assert torch.stack(table.select_columns("action")[:2]["action"]).tolist() == [
+        [12, 13],
+        [14, 15],
+    ]
+    assert len(table.filter(lambda row: row["index"] > 10)) == 2
+    assert table.with_format(None)["next.reward"][:2] == [1.5, 1.75]
+    assert [*table.unique("episode_index")] == [2]
+
+
 def test_a_version_is_a_revision(tmp_path: Path) -> None:
     ds = tl.create(str(tmp_path / "x.tl"), {"episode": "int64", "action": "float32"})
     ds.extend({"episode": [0], "action": [1]})
@@ -173,7 +248,14 @@ def test_a_version_is_a_revision(tmp_path: Path) -> None:
 )
 def test_wrong_arguments_are_errors(ds: tl.Dataset, arguments: Any, why: str) -> None:
     with pytest.raises(InvalidInputError, match=why):
+        StreamingLeRobotDataset(ds.url, **arguments)
+    with pytest.raises(InvalidInputError, match=why):
         LeRobotDataset(ds.url, **arguments)
+
+
+def test_a_stream_without_a_buffer_is_refused(ds: tl.Dataset) -> None:
+    with pytest.raises(InvalidInputError, match="buffer_size"):
+        StreamingLeRobotDataset(ds.url, fps=10, buffer_size=0)
 
 
 def test_a_step_that_is_not_there_ends_an_iteration(ds: tl.Dataset) -> None:

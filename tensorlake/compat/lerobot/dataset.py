@@ -1,12 +1,4 @@
-"""LeRobot's dataset over a tensorlake dataset, and its training script on a tensorlake URL.
-
-    from tensorlake.compat.lerobot import LeRobotDataset    # in place of lerobot.datasets…
-    python -m tensorlake.compat.lerobot --dataset.repo_id=s3://bucket/pusht --policy.type=act …
-
-Items, their names, dtypes and shapes are those of LeRobot 0.4. A row is a step of an episode, as
-`tl.ingest.lerobot` makes it; frames come from images, so that an item reads its frames alone, and
-a batch of a ``DataLoader`` is read together.
-"""
+"""A map-style dataset of steps: a batch of a ``DataLoader`` is read together, each row once."""
 
 from __future__ import annotations
 
@@ -18,183 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorlake.dataset import (
-    Dataset,
-    EpisodeSteps,
-    FeatureStatistics,
-    View,
-    episode_steps,
-    exists,
-    open_dataset,
-    pixel_sample,
-)
-from tensorlake.errors import InvalidInputError, MissingExtraError, missing_extra, shown
+from tensorlake.compat.lerobot.metadata import LeRobotDatasetMetadata, Place, positions_of
+from tensorlake.errors import InvalidInputError, missing_extra, shown
 
 if TYPE_CHECKING:
     from tensorlake.dataset import FeatureColumn
 
-__all__ = ["LeRobotDataset", "LeRobotDatasetMetadata", "train"]
+__all__ = ["LeRobotDataset", "torch_here"]
 
 Torch = Any  # torch is optional
-Place = str | PathLike[str] | Dataset | View
-
-VERSION = "v3.0"
-FRAMES_AT_ONCE = 64
-"""Frames in memory while statistics are counted."""
-
-
-class LeRobotDatasetMetadata:
-    """Facts of a dataset of episodes, as LeRobot's class of this name has them.
-
-    Args:
-        repo_id: URL or path of a dataset, or an open dataset or view.
-        root: Its path, in place of ``repo_id``.
-        revision: A version; None: the newest.
-        force_cache_sync: Without effect: a dataset is always read as it is.
-        episode: The tensor whose value is a step's episode.
-        fps: Steps per second; None: those of the LeRobot dataset that was ingested.
-
-    Example:
-        >>> import tensorlake as tl
-        >>> from tensorlake.compat.lerobot import LeRobotDatasetMetadata
-        >>> ds = tl.create("memory://doc-compat-meta", {"episode": "int64", "action": "float32"})
-        >>> ds.extend({"episode": [0, 0, 1], "action": [0.5, 1, 0]})
-        >>> meta = LeRobotDatasetMetadata(ds, fps=10)
-        >>> meta.total_episodes, meta.features["action"]["dtype"], meta.stats["action"]["mean"]
-        (2, 'float32', array([0.5]))
-        >>> ds.discard()
-    """
-
-    def __init__(
-        self,
-        repo_id: Place,
-        root: str | PathLike[str] | None = None,
-        revision: str | None = None,
-        force_cache_sync: bool = False,  # noqa: FBT001, FBT002 - the library's signature
-        *,
-        episode: str = "episode",
-        fps: float | None = None,
-    ) -> None:
-        del force_cache_sync
-        place = repo_id if root is None else root
-        if isinstance(place, Dataset | View):
-            self.rows: Dataset | View = place
-        else:
-            self.rows = open_dataset(place, version=revision, read_only=True)
-        self.repo_id = str(self.rows.url)
-        self.root = self.repo_id
-        self.revision = self.rows.version
-        self.steps: EpisodeSteps = episode_steps(
-            self.rows.__rowset__, None, episode=episode, fps=fps, call="LeRobotDataset()"
-        )
-        self.info: dict[str, Any] = {"codebase_version": VERSION, **self.steps.info()}
-        for feature in self.info["features"].values():
-            feature["shape"] = tuple(feature["shape"])
-
-    @property
-    def fps(self) -> float:
-        """Steps per second."""
-        return self.info["fps"]
-
-    @property
-    def robot_type(self) -> str | None:
-        """The kind of robot; None if it is unknown."""
-        return self.steps.robot
-
-    @property
-    def features(self) -> dict[str, dict[str, Any]]:
-        """Dtype, shape and names of each feature."""
-        return self.info["features"]
-
-    @property
-    def camera_keys(self) -> list[str]:
-        """Features whose values are frames."""
-        return [one.name for one in self.steps.cameras]
-
-    @property
-    def video_keys(self) -> list[str]:
-        """The same as `camera_keys`."""
-        return self.camera_keys
-
-    @property
-    def image_keys(self) -> list[str]:
-        """None: frames are features of dtype "video", however they are stored."""
-        return []
-
-    @property
-    def names(self) -> dict[str, Any]:
-        """Names of the elements of each feature."""
-        return {name: one["names"] for name, one in self.features.items()}
-
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shape of each feature."""
-        return {name: one["shape"] for name, one in self.features.items()}
-
-    @property
-    def total_episodes(self) -> int:
-        """Number of episodes."""
-        return len(self.steps.episodes)
-
-    @property
-    def total_frames(self) -> int:
-        """Number of steps."""
-        return self.steps.num_steps
-
-    @property
-    def total_tasks(self) -> int:
-        """Number of tasks."""
-        return len(self.steps.tasks)
-
-    @cached_property
-    def episodes(self) -> _Episodes:
-        """A row for each episode."""
-        return _Episodes([self.steps.described(one) for one in self.steps.episodes])
-
-    @cached_property
-    def tasks(self) -> Any:
-        """A DataFrame: the number of each task, by its text."""
-        import pandas as pd
-
-        numbers = {"task_index": range(self.total_tasks)}
-        return pd.DataFrame(numbers, index=pd.Index([*self.steps.tasks], name="task"))
-
-    @property
-    def subtasks(self) -> None:
-        """None."""
-        return
-
-    def get_task_index(self, task: str) -> int | None:
-        """Return the number of a task; None if there is none of this text."""
-        tasks = self.steps.tasks
-        return tasks.index(task) if task in tasks else None
-
-    @cached_property
-    def stats(self) -> dict[str, dict[str, np.ndarray]]:
-        """Statistics by which policies normalise: of all numbers, and of the pixels of some frames.
-
-        They are counted when they are first asked for.
-        """
-        made: dict[str, FeatureStatistics] = {}
-        positions = _positions_of(self.steps)
-        for column in self.steps.columns:
-            if column.is_camera:
-                made[column.name] = counted = FeatureStatistics.of_images()
-                chosen = positions[pixel_sample(len(positions))]
-                for start in range(0, len(chosen), FRAMES_AT_ONCE):
-                    for pixels in self.steps.frames(column, chosen[start : start + FRAMES_AT_ONCE]):
-                        counted.add_image(pixels)
-            elif column.dtype != "string" and len(positions):
-                made[column.name] = FeatureStatistics.of_values(
-                    self.steps.values(column, positions)
-                )
-        parts = [self.steps.numbers(one) for one in self.steps.episodes]
-        for name in parts[0] if parts else ():
-            made[name] = FeatureStatistics.of_values(np.concatenate([one[name] for one in parts]))
-        return {
-            name: {kind: np.array(value) for kind, value in one.described().items()}
-            for name, one in made.items()
-        }
 
 
 class LeRobotDataset:
@@ -247,7 +71,7 @@ class LeRobotDataset:
         fps: float | None = None,
     ) -> None:
         del force_cache_sync, download_videos, video_backend
-        _torch()
+        torch_here()
         self.meta = LeRobotDatasetMetadata(repo_id, root, revision, episode=episode, fps=fps)
         self.repo_id, self.root, self.revision = (
             self.meta.repo_id,
@@ -268,7 +92,7 @@ class LeRobotDataset:
         self.delta_indices = {
             name: self._offsets(name, seconds) for name, seconds in (delta_timestamps or {}).items()
         }
-        self._positions = _positions_of(self._steps)
+        self._positions = positions_of(self._steps)
         spans = [(one.start, one.stop) for one in self._steps.episodes]
         self._spans = np.array(spans, np.int64).reshape(-1, 2)
         parts = [np.arange(*spans[one]) for one in sorted({*chosen})]
@@ -283,6 +107,38 @@ class LeRobotDataset:
     def features(self) -> dict[str, dict[str, Any]]:
         """Dtype, shape and names of each feature."""
         return self.meta.features
+
+    @cached_property
+    def hf_dataset(self) -> Any:
+        """The features but for frames, as a ``datasets.Dataset`` whose values are tensors of torch.
+
+        It is in memory, with a row for each step of this dataset. The library has the same one of a
+        dataset whose frames are videos; `meta.stats`, items and windows do without it.
+
+        Raises:
+            MissingExtraError: ``datasets`` is not installed.
+        """
+        try:
+            library: Any = import_module("datasets")
+        except ImportError as error:
+            raise missing_extra("LeRobotDataset.hf_dataset", "hf") from error
+        values: dict[str, Any] = {
+            one.name: self._steps.values(one, self._positions[self._chosen])
+            for one in self._steps.columns
+            if not one.is_camera
+        }
+        for name in self.features.keys() - values.keys() - {*self.meta.camera_keys}:
+            values[name] = self._number(name, self._chosen).numpy()
+        kinds = {name: self.features[name] for name in self.features if name in values}
+        made = library.Dataset.from_dict(
+            {name: _elements(values[name], one["shape"]) for name, one in kinds.items()},
+            features=library.Features(
+                {name: _feature(library, one["shape"], one["dtype"]) for name, one in kinds.items()}
+            ),
+            split="train",
+        )
+        made.set_transform(_as_tensors)
+        return made
 
     @property
     def num_frames(self) -> int:
@@ -305,7 +161,7 @@ class LeRobotDataset:
 
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
         """Return several items, whose rows are read together: a DataLoader asks for a batch so."""
-        torch = _torch()
+        torch = torch_here()
         if not len(indices):
             return []
         count = len(self)
@@ -352,7 +208,7 @@ class LeRobotDataset:
         return {**readers, **{name: partial(self._number, name) for name in names}}
 
     def _column(self, column: FeatureColumn, steps: np.ndarray) -> Any:
-        torch, positions = _torch(), self._positions[steps]
+        torch, positions = torch_here(), self._positions[steps]
         if column.is_camera:
             frames = torch.from_numpy(np.stack(self._steps.frames(column, positions)))
             # contiguous: each frame is picked for several items, and a strided pick takes longer
@@ -365,7 +221,7 @@ class LeRobotDataset:
         return torch.from_numpy(np.array(values, wide))
 
     def _number(self, name: str, steps: np.ndarray) -> Torch:
-        torch = _torch()
+        torch = torch_here()
         number = np.searchsorted(self._spans[:, 1], steps, side="right")
         frame = steps - self._spans[number, 0]
         if name == "timestamp":
@@ -392,61 +248,35 @@ class LeRobotDataset:
         return nearest.astype(np.int64)
 
 
-class _Episodes(Sequence[dict[str, Any]]):
-    """Rows of episodes: ``episodes[3]["length"]`` or ``episodes["length"]``."""
-
-    def __init__(self, rows: Sequence[dict[str, Any]]) -> None:
-        self._rows = rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, at: Any) -> Any:
-        return [row[at] for row in self._rows] if isinstance(at, str) else self._rows[at]
+def _elements(values: Any, shape: tuple[int, ...]) -> Any:
+    """Return values as a column: those of shape (1,) without an axis."""
+    return values.reshape(-1) if shape == (1,) and isinstance(values, np.ndarray) else values
 
 
-def train() -> None:
-    """Run LeRobot's training script with the arguments of the command line.
+def _feature(library: Any, shape: tuple[int, ...], dtype: str) -> Any:
+    """Return the feature of a ``datasets.Dataset`` for one of LeRobot."""
+    if len(shape) > 1:
+        return getattr(library, f"Array{len(shape)}D")(shape=shape, dtype=dtype)
+    item = library.Value(dtype)
+    return item if shape == (1,) else library.Sequence(item, length=shape[0])
 
-    ``--dataset.repo_id`` may be the URL or the path of a tensorlake dataset; any other is read by
-    LeRobot itself.
+
+def _as_tensors(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    torch = torch_here()
+    return {
+        name: [one if isinstance(one, str) else torch.tensor(one) for one in values]
+        for name, values in columns.items()
+    }
+
+
+def torch_here() -> Torch:
+    """Return torch.
 
     Raises:
-        MissingExtraError: LeRobot is not installed.
+        MissingExtraError: It is not installed.
     """
-    try:
-        factory: Any = import_module("lerobot.datasets.factory")
-        script: Any = import_module("lerobot.scripts.lerobot_train")
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"python -m tensorlake.compat.lerobot needs LeRobot, and there is no {error.name!r}:"
-            " pip install lerobot",
-            extra="lerobot",
-        ) from error
-    for ours in (LeRobotDataset, LeRobotDatasetMetadata):
-        theirs = getattr(factory, ours.__name__)
-        setattr(factory, ours.__name__, partial(_opened, ours, theirs))
-    script.main()
-
-
-def _opened(
-    ours: Callable[..., Any], theirs: Callable[..., Any], repo_id: str, *args: Any, **given: Any
-) -> Any:
-    return (ours if exists(repo_id) else theirs)(repo_id, *args, **given)
-
-
-def _positions_of(steps: EpisodeSteps) -> np.ndarray:
-    """Return the position of each step in the view, by its number."""
-    return np.concatenate([np.zeros(0, np.int64), *(one.positions for one in steps.episodes)])
-
-
-def _torch() -> Torch:
     try:
         import torch
     except ImportError as error:
         raise missing_extra("tensorlake.compat.lerobot", "torch") from error
     return torch
-
-
-if __name__ == "__main__":
-    train()
