@@ -318,7 +318,7 @@ def _change(dataset: Dataset, name: str, rows: np.ndarray) -> None:
         transaction = session.staging()
         spec = transaction.schema[name]
         values = np.arange(100) if name == "label" else [b"another"] * len(rows)
-        extents = transaction.store_column(spec, spec.type.convert(values, tensor=name))
+        extents = transaction.place_column(spec, spec.type.convert(values, tensor=name)).to_table()
         edits = [
             (row, row + 1, extents.slice_rows(at, at + 1)) for at, row in enumerate(rows.tolist())
         ]

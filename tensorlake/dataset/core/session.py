@@ -271,7 +271,7 @@ class Session:
                     "\ngive the types of its parts to create it",
                     name=name,
                 )
-            staging.stage_group(name, extended(known, columns, staging.store_column))
+            staging.stage_group(name, extended(known, columns, staging.place_column))
 
     def drop_group(self, name: str) -> None:
         """Stage that a column group is gone."""

@@ -348,7 +348,7 @@ def _stage(
         for part, one in built.parts.items():
             root: Root[Extents] = Root.of(Extents.empty())
             for column in _joined(one, specs[part].chunk_nbytes):
-                root = tree.grown(root, staging.store_column(specs[part], column))
+                root = tree.grown(root, staging.place_column(specs[part], column))
             roots[part], lengths[part] = root, root.rows
         rows = max(lengths.values())
         for part, root in roots.items():

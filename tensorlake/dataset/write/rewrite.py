@@ -45,7 +45,7 @@ def edits_for(
     """
     if isinstance(spec.type, Array) and spec.type.updates == "overlay":
         starts, old = reader.index(spec.name).stretches(physical)
-        return _overlaid(starts, old, transaction.store_column(spec, column), physical)
+        return _overlaid(starts, old, transaction.place_column(spec, column).to_table(), physical)
     edits: list[Edit] = []
     for window in _windows(reader.index(spec.name), spec, physical):
         begin, end = np.searchsorted(physical, [window.start, window.stop])
@@ -53,10 +53,10 @@ def edits_for(
         values = slice_rows(column, int(begin), int(end))
         if _should_rewrite(window, rows):
             merged = _merged(reader, spec, window, rows, values)
-            extents = transaction.store_column(spec, merged)
+            extents = transaction.place_column(spec, merged).to_table()
             edits.append((window.start, window.stop, extents))
         else:
-            edits += _split(transaction.store_column(spec, values), rows)
+            edits += _split(transaction.place_column(spec, values).to_table(), rows)
     return edits
 
 

@@ -69,6 +69,7 @@ class ColumnGroup:
         parameters: JSON of the kind.
         covers: The cells that it was derived from, by tensor id.
         unknown: Members of other versions, preserved.
+        parsed: The specs of its parts, where they need no parsing.
     """
 
     kind: str
@@ -78,6 +79,7 @@ class ColumnGroup:
     parameters: Mapping[str, Any] = field(default_factory=dict[str, Any])
     covers: Mapping[str, Coverage] = field(default_factory=dict[str, Coverage])
     unknown: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    parsed: Schema | None = field(default=None, repr=False)
 
     @classmethod
     def empty(
@@ -96,7 +98,7 @@ class ColumnGroup:
                 nbytes=nbytes,
             )
         roots = {spec.id: Root.of(Extents.empty()) for spec in schema.tensors}
-        return cls(kind, schema.to_json(), roots, 0, dict(parameters or {}))
+        return cls(kind, schema.to_json(), roots, 0, dict(parameters or {}), parsed=schema)
 
     def parts(self) -> Schema:
         """Parse the specs of the parts.
@@ -105,7 +107,7 @@ class ColumnGroup:
             SchemaError: They are malformed.
             UnsupportedFeatureError: A type is unknown to this version.
         """
-        return Schema.from_json(self.schema)
+        return self.parsed or Schema.from_json(self.schema)
 
     def with_roots(self, roots: Mapping[str, Root[Extents]], rows: int) -> ColumnGroup:
         """Return the group with other indexes of its parts."""

@@ -59,7 +59,7 @@ from tensorlake.versions.merge.plan import MergePlan, MergeRequest
 from tensorlake.versions.merge.planner import plan_merge
 from tensorlake.versions.merge.restore import content_of
 from tensorlake.versions.merge.side import CellReader, Side
-from tensorlake.versions.packs.chunk_builder import store_column
+from tensorlake.versions.packs.chunk_builder import place_column
 from tensorlake.versions.packs.reader import PackReader, ScratchPages, loaded
 from tensorlake.versions.packs.writer import PackStage
 from tensorlake.versions.refs.pins import holding
@@ -341,7 +341,7 @@ def _decided_cells(
         rows = asked.ours[1]
         order = np.argsort(rows, kind="stable")
         rows, column = rows[order], take(request.on_conflict(asked), order)
-        stored = store_column(asked.tensor.spec, column, stage)
+        stored = place_column(asked.tensor.spec, column, stage).to_table()
         done = 0
         for start, stop in ranges_of(rows).tolist():
             part = stored.slice_rows(done, done + stop - start)

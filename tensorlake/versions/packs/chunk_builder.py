@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from tensorlake.format import Extents, PlacedChunk, PlacedChunks, TensorSpec, encode_chunk
+from tensorlake.format import PlacedChunk, PlacedChunks, TensorSpec, encode_chunk
 from tensorlake.storage import parallel_map
 from tensorlake.types import (
     Column,
@@ -30,7 +30,7 @@ from tensorlake.types import (
 )
 from tensorlake.versions.packs.writer import PackStage
 
-__all__ = ["PendingChunks", "column_nbytes", "store_column"]
+__all__ = ["PendingChunks", "column_nbytes", "place_column"]
 
 T = TypeVar("T")
 
@@ -127,10 +127,10 @@ class PendingChunks:
         )
 
 
-def store_column(spec: TensorSpec, column: Column, stage: PackStage) -> Extents:
-    """Make chunks of a column, in order; return the extents of all."""
+def place_column(spec: TensorSpec, column: Column, stage: PackStage) -> PlacedChunks:
+    """Make chunks of a column, in order."""
     cuts = chunk_cuts(column, spec.chunk_nbytes)
-    return PlacedChunks(tuple(_store_cut(spec, column, cuts, stage))).to_table()
+    return PlacedChunks(tuple(_store_cut(spec, column, cuts, stage)))
 
 
 def _store_cut(

@@ -21,6 +21,7 @@ from tensorlake.format import (
     Extents,
     PageReader,
     PageSink,
+    PlacedChunks,
     Root,
     Schema,
     TensorSpec,
@@ -80,9 +81,9 @@ def changed_groups(working: State, base: State) -> list[str]:
 def extended(
     group: ColumnGroup,
     columns: Mapping[str, Column],
-    store: Callable[[TensorSpec, Column], Extents],
+    place: Callable[[TensorSpec, Column], PlacedChunks],
 ) -> ColumnGroup:
-    """Add rows to a group, one column for each part, by name; ``store`` makes the chunks.
+    """Add rows to a group, one column for each part, by name; ``place`` makes the chunks.
 
     Raises:
         InvalidInputError: The columns do not match the parts, or differ in length.
@@ -98,7 +99,7 @@ def extended(
     if count == 0:
         return group
     roots = {
-        spec.id: tree.grown(group.roots[spec.id], store(spec, columns[name]))
+        spec.id: tree.grown(group.roots[spec.id], place(spec, columns[name]))
         for name, spec in parts.items()
     }
     return group.with_roots(roots, group.rows + count)

@@ -34,6 +34,7 @@ from tensorlake.format import (
     Extents,
     LeafTable,
     PageReader,
+    PlacedChunks,
     Root,
     RowIdRuns,
     RowSegments,
@@ -49,7 +50,7 @@ from tensorlake.storage import Store, runtime
 from tensorlake.types import Column
 from tensorlake.versions.log.entries import fence_of
 from tensorlake.versions.log.state import ExtentRoot, State, state_of
-from tensorlake.versions.packs.chunk_builder import PendingChunks, store_column
+from tensorlake.versions.packs.chunk_builder import PendingChunks, place_column
 from tensorlake.versions.packs.reader import PackReader, ScratchPages
 from tensorlake.versions.packs.writer import PackStage
 from tensorlake.versions.rows.conflict_rules import Conflict
@@ -240,9 +241,9 @@ class Transaction:
         """Store the rows appended, for another transaction to adopt; nothing else is staged."""
         return stored_rows(self.sealed(), self.stage, self._pages)
 
-    def store_column(self, spec: TensorSpec, column: Column) -> Extents:
-        """Make chunks of new values, to be cited by ``edit``."""
-        return store_column(spec, column, self.stage)
+    def place_column(self, spec: TensorSpec, column: Column) -> PlacedChunks:
+        """Make chunks of new values, for the end of an index or, as a table, for ``edit``."""
+        return place_column(spec, column, self.stage)
 
     def edit(self, spec: TensorSpec, edits: Sequence[Edit], rows: Int64Array) -> None:
         """Stage new extents for a tensor's physical rows.
