@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from importlib import import_module
@@ -258,7 +259,7 @@ def _feature(library: Any, shape: tuple[int, ...], dtype: str) -> Any:
     if len(shape) > 1:
         return getattr(library, f"Array{len(shape)}D")(shape=shape, dtype=dtype)
     item = library.Value(dtype)
-    return item if shape == (1,) else library.Sequence(item, length=shape[0])
+    return item if shape == (1,) else library.Sequence(item, length=math.prod(shape))
 
 
 def _as_tensors(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
