@@ -18,6 +18,15 @@ def test_each_importer_is_called_in_code_that_runs():
     assert importers - called == set()
 
 
+def test_each_export_is_called_in_code_that_runs():
+    pages = sorted((ROOT / "docs" / "how-to").glob("*.md"))
+    run = [one.text for page in pages for one in snippets(page) if not NOT_RUN.match(one.text)]
+    called = {name for text in run for name in re.findall(r"\.(to_\w+)\(", text)}
+    exports = {name for name in dir(tl.Dataset) if name.startswith("to_")}
+
+    assert exports - called == set()
+
+
 def test_each_importer_and_export_is_in_the_table_of_formats():
     text = (ROOT / "docs" / "reference" / "sdk.md").read_text()
     _, _, rest = text.partition("| format | import | export | tested against |\n")
