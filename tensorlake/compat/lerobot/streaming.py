@@ -107,8 +107,8 @@ class StreamingLeRobotDataset(IterableDataset[dict[str, Any]]):
             fps=fps,
         )
         """The same steps, map-style."""
-        # Passes begun by each worker, and at the end by this process. A DataLoader makes workers
-        # anew for each pass, from this object as it is here: only shared memory outlives them.
+        # Passes begun by each worker, and at the end by this process. A DataLoader makes new
+        # workers for each pass, from this object as it is here: only shared memory outlives them.
         self._passes = torch.zeros(WORKERS_MAX + 1, dtype=torch.int64).share_memory_()
 
     @property

@@ -166,7 +166,7 @@ def test_a_pass_of_a_stream_has_each_step_once_in_an_order_of_its_own(ds: tl.Dat
             assert torch.equal(value, other) if torch.is_tensor(value) else value == other
 
 
-def test_passes_of_a_stream_without_shuffling_anew_are_the_first_one(ds: tl.Dataset) -> None:
+def test_passes_of_a_stream_without_shuffling_again_are_the_first_one(ds: tl.Dataset) -> None:
     first = [item["index"] for item in StreamingLeRobotDataset(ds.url, fps=10, seed=7)]
     stream = StreamingLeRobotDataset(ds.url, fps=10, seed=7, shuffle=False)
 
