@@ -285,6 +285,7 @@ class Pipeline:
     def _run(self, assembler: Assembler) -> None:
         started(self)
         try:
+            self.workers.start(self.fail)
             with self._reads.entered():
                 self._produce(assembler)
             self._arrive(None).settle([])
@@ -331,8 +332,6 @@ class Pipeline:
                 is_stopped = isinstance(error, CancelledError)
                 group.batches.fail(stopped("a batch") if is_stopped else error)
                 raise
-            if number == 0:
-                self.workers.start(self.fail)  # while the first requests are in flight
             if is_first:
                 group.batches.then(self._first_made)
             is_first = False
