@@ -8,6 +8,7 @@ long as the axis.
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -108,11 +109,12 @@ async def rows_of(
         low = np.searchsorted(wanted, table.low.astype(np.int64))
         return low < np.searchsorted(wanted, table.high.astype(np.int64))
 
-    async for start, segments in scan(root, pages, keep=holds_any):
-        rows = segments.positions_of(wanted)
-        found = np.where((found < 0) & (rows >= 0), rows + start, found)
-        if not (found < 0).any():
-            break
+    async with aclosing(scan(root, pages, keep=holds_any)) as scanned:
+        async for start, segments in scanned:
+            rows = segments.positions_of(wanted)
+            found = np.where((found < 0) & (rows >= 0), rows + start, found)
+            if not (found < 0).any():
+                break
     return found[inverse]
 
 

@@ -20,7 +20,7 @@ from tensorlake.format.trees.nodes import Inner, PageRef, PageSource, Root
 from tensorlake.format.trees.page_reader import PageReader, Parts, as_page_reader
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 
     from tensorlake.format.pages.summaries import Summaries
 
@@ -104,7 +104,7 @@ async def scan(
     *,
     parts: Parts = Parts.ALL,
     keep: Callable[[Summaries[Any]], npt.NDArray[np.bool_]] | None = None,
-) -> AsyncIterator[tuple[int, T]]:
+) -> AsyncGenerator[tuple[int, T], None]:
     """Walk the entries of rows [start, stop) in order, a leaf at a time.
 
     Args:
@@ -116,7 +116,7 @@ async def scan(
         keep: Returns, from the summaries of subtrees, which to visit; the others are skipped.
 
     Yields:
-        The row where a table begins, and the table.
+        The row where a table begins, and the table; a loop that may leave closes it: ``aclosing``.
     """
     reader = as_page_reader(pages)
     table = root.leaf_type

@@ -18,6 +18,7 @@ anyway.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -346,11 +347,12 @@ class ChunkIndex:
     async def _all(self, stop: int, parts: Parts, *, at_most: int | None = None) -> Extents:
         tables: list[Extents] = []
         count = 0
-        async for _, table in tree.scan(self._root, self._pages, 0, stop, parts=parts):
-            count += len(table)
-            if at_most is not None and count > at_most:
-                break
-            tables.append(replace(table, units=UnitTable.none(len(table))))
+        async with aclosing(tree.scan(self._root, self._pages, 0, stop, parts=parts)) as scanned:
+            async for _, table in scanned:
+                count += len(table)
+                if at_most is not None and count > at_most:
+                    break
+                tables.append(replace(table, units=UnitTable.none(len(table))))
         return Extents.concat(tables)
 
     async def _stored(self, ranges: Int64Array) -> tuple[int, int]:
