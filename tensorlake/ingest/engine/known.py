@@ -450,7 +450,7 @@ def with_rows_of_others(
     made.ids[:] = row_ids_of(session_of(dataset), numbers)
     if on_conflict == "source":
         is_row_of_other = np.isin(entries.ids, made.ids)
-        is_row_of_other &= [item not in rows for item in entries.items]
+        is_row_of_other &= np.array([item not in rows for item in entries.items], dtype=bool)
         entries = entries.take(np.flatnonzero(~is_row_of_other))
     made = made.take(np.flatnonzero([item in new for item in made.items]))
     return Entries.concat([entries, made]) if len(made) else entries

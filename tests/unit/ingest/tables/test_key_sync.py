@@ -173,6 +173,12 @@ def test_a_conflict_is_named_by_its_key(tmp_path):
     assert [one.item for one in kept.ingest_report.conflicts] == ["id=2"]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_first_call_may_say_that_the_source_wins(tmp_path, kind):
+    with sync(tmp_path, kind, FIRST, tmp_path / "d.tl", on_conflict="source") as ds:
+        assert rows_of(ds) == FIRST
+
+
 class Followed(RuleBasedStateMachine):
     """A source, the rows that the dataset should have, and each as written (None: a conflict)."""
 
