@@ -7,7 +7,7 @@ study/plan.dcm  README          without pixels, or not DICOM: passed over
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from os import PathLike
 from pathlib import Path
@@ -114,7 +114,7 @@ def dicom(
         return read_files(paths, sizes) if archive is None else archive.read(paths)
 
     groups: dict[str, list[FoundFile]] = {}
-    known: list[DicomFacts] = []
+    known: dict[str, list[DicomFacts]] = {}
     for one in listed:
         try:
             facts = dicom_facts(read([one])[0])
@@ -129,16 +129,30 @@ def dicom(
         if facts is None:
             left_out.append(SkippedItem(name_of(one), "has no pixels"))
             continue
-        known.append(facts)
         is_alone = facts.frames > 1 or not facts.series
-        groups.setdefault(name_of(one) if is_alone else f"series {facts.series}", []).append(one)
+        group = name_of(one) if is_alone else f"series {facts.series}"
+        groups.setdefault(group, []).append(one)
+        known.setdefault(group, []).append(facts)
     if not groups and left_out:
         raise no_rows("dicom", left_out)
     if not groups:
         message = f"no DICOM series in {shown!r}\nits files have no pixels, or are not DICOM"
         raise InvalidInputError(message, src=shown)
     series = sorted((_Series(tuple(one)) for one in groups.values()), key=lambda one: one.name)
-    types: dict[str, Any] = {tensor: _type_of(known, tuple(headers))}
+
+    def is_whole(group: str) -> bool:
+        facts, contents = known[group], [[*map(bytes, read(groups[group]))]]
+        try:
+            _type_of(facts, ()).convert(contents, tensor=tensor)
+        except InvalidInputError:
+            return False
+        return True
+
+    facts = [one for each in known.values() for one in each]
+    if not is_strict and len(set(map(_kind_of, facts))) > 1:
+        # of each kind that a series has, a whole one: damaged series decide no type
+        facts = _of_whole(known, is_whole) or facts
+    types: dict[str, Any] = {tensor: _type_of(facts, tuple(headers))}
     values: dict[str, Mapping[str, Any]] = {}
     if pattern is not None:
         firsts = [one.files[0] for one in series]
@@ -183,6 +197,23 @@ def dicom(
         settings=given_settings(schema, headers=list(headers), pattern=pattern, tensor=named),
     )
     return run_ingest(source, dst, **options)
+
+
+def _kind_of(facts: DicomFacts) -> tuple[np.dtype, bool]:
+    return facts.dtype, facts.is_coloured
+
+
+def _of_whole(
+    known: Mapping[str, Sequence[DicomFacts]], is_whole: Callable[[str], bool]
+) -> list[DicomFacts]:
+    """Return the facts of series of the kinds that a whole series has."""
+    kinds: set[frozenset[tuple[np.dtype, bool]]] = set()
+    for group, facts in known.items():
+        own = frozenset(map(_kind_of, facts))
+        if own not in kinds and is_whole(group):
+            kinds.add(own)
+    of_whole = set().union(*kinds)
+    return [one for facts in known.values() for one in facts if _kind_of(one) in of_whole]
 
 
 def _type_of(known: Sequence[DicomFacts], headers: tuple[str, ...]) -> Dicom:

@@ -32,7 +32,7 @@ def nifti(
 ) -> Dataset:
     """Ingest a folder, a zip or a tar file of NIfTI files, stored in tiles.
 
-    Makes ``volume``, of the dtype and the number of axes of the first file; the columns of
+    Makes ``volume``, of the dtype and the number of axes of the first whole file; the columns of
     ``table`` or the fields of ``pattern``; otherwise ``label`` if the files are in folders, whose
     names are the classes, and ``split`` when those are in ``train/``, ``val/`` or ``test/``. Rows
     are in the order of the paths.
@@ -73,13 +73,6 @@ def nifti(
         (['a', 'b'], Nifti('int16'), (10, 9, 8))
     """
     kind = FileKind(
-        tensor, _ENDINGS | _OTHER_ENDINGS, lambda _: Nifti(), _type_in, several="volumes"
+        tensor, _ENDINGS | _OTHER_ENDINGS, lambda _: Nifti(), Nifti.of_file, several="volumes"
     )
     return ingest_files(kind, src, dst, schema, labels, pattern, options, table=table)
-
-
-def _type_in(content: bytes) -> Nifti | None:
-    try:
-        return Nifti.of_file(content)
-    except ValueError:
-        return None  # an error, or left out, when it is ingested

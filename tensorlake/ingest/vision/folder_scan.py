@@ -51,7 +51,8 @@ class FileKind:
         tensor: Name of their tensor, and of one file in messages.
         endings: Endings of their names, in lower case; None: all files.
         type_of: Chooses the tensor's type by the paths.
-        type_in: Chooses it by the content of a file instead; None: by the paths.
+        type_in: Chooses it by the content of the first valid file instead, and raises ValueError
+            for others; None: by the paths.
         value: Converts the content of a file, given its name; None: the content is the sample.
         foreign: Those of the endings whose files cannot be stored, and are never passed over.
         several: Name of the importer; empty: that of the tensor in the plural.
@@ -61,7 +62,7 @@ class FileKind:
     tensor: str
     endings: frozenset[str] | None
     type_of: Callable[[Iterable[str]], SampleType]
-    type_in: Callable[[bytes], SampleType | None] | None = None
+    type_in: Callable[[bytes], SampleType] | None = None
     value: Callable[[bytes, str], Any] | None = None
     foreign: frozenset[str] = frozenset()
     several: str = ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from os import PathLike
@@ -21,7 +21,7 @@ from tensorlake.errors import InvalidInputError, MissingTensorError
 from tensorlake.ingest.engine.found_files import full_place, source_path
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
-from tensorlake.ingest.engine.source import Source, given_settings
+from tensorlake.ingest.engine.source import Source, given_settings, no_rows
 from tensorlake.ingest.engine.source_files import SourceFiles, is_url, unreadable_file
 from tensorlake.ingest.tables.sidecar import Sidecar, read_sidecar
 from tensorlake.ingest.vision.archives import Archive, open_archive
@@ -42,13 +42,12 @@ from tensorlake.ingest.vision.folder_scan import (
 )
 from tensorlake.quantities import plural
 from tensorlake.storage import public_url
-from tensorlake.types import Link, as_type
+from tensorlake.types import Link, SampleType, as_type
 from tensorlake.types import Sequence as FrameSequence
 
 __all__ = ["found_files", "images", "ingest_files"]
 
 MAX_MEMBER_NBYTES = 1 << 30
-FIRST_FILES = 4  # of which one that is whole tells the type
 _FOREIGN = "is an image of an unsupported format"
 
 
@@ -209,9 +208,8 @@ def _source(
         return read_local(paths, sizes) if archive is None else archive.read(paths)
 
     own = None
-    if kind.type_in is not None and kind.tensor not in (schema or {}):
-        found_types = (kind.type_in(bytes(read([one])[0])) for one in images[:FIRST_FILES])
-        own = next(filter(None, found_types), None)
+    if kind.tensor not in (schema or {}):
+        own = _type_in(kind, images, read, is_strict=is_strict)
     types = {kind.tensor: own or kind.type_of(p.path for p in images), **facts.types}
     by_folder = names is None and sidecar is None
     layers = [name.replace("label", "class") for name in facts.types] if by_folder else []
@@ -271,6 +269,29 @@ def _source(
         apart=f", in a folder that holds {' and '.join(layers)} folders" if layers else "",
         content=(kind.tensor,),
     )
+
+
+def _type_in(
+    kind: FileKind,
+    images: Sequence[FoundFile],
+    read: Callable[[Sequence[FoundFile]], Sequence[Any]],
+    *,
+    is_strict: bool,
+) -> SampleType | None:
+    """Return the type of the first valid file; None by paths, or where none is: an error later."""
+    if kind.type_in is None:
+        return None
+    refused: list[SkippedItem] = []
+    for one in images:
+        try:
+            return kind.type_in(bytes(read([one])[0]))
+        except ValueError as error:
+            if is_strict:
+                continue  # it is named when it is ingested
+            refused.append(SkippedItem(name_of(one), str(error).splitlines()[0]))
+    if refused:
+        raise no_rows(kind.name, refused)
+    return None
 
 
 def _address(path: str) -> str | Path:

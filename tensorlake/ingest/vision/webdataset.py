@@ -29,6 +29,7 @@ from tensorlake.dataset import (
     SCHEMA_KEYWORD,
     Dataset,
     SkippedItem,
+    codec_of_files,
     given_sample,
     split_member,
 )
@@ -356,25 +357,32 @@ def _types(
     *,
     is_strict: bool,
 ) -> dict[str, SampleType]:
-    """Return types by the first sample, or by the first that can be read."""
+    """Return the type of each field by the first sample where it is valid.
+
+    Fields of images of which none is valid have the codec that their suffixes name.
+    """
     unknown = [field for field in schema if field not in samples[0].fields]
     if unknown:
         told = ", ".join(sorted(samples[0].fields))
         message = f"schema names {unknown}; the first sample has {told}"
         raise InvalidInputError(message, fields=sorted(samples[0].fields))
+    fields = [field for field, _, _ in samples[0].members]
+    types = {field: Image("any") if field in mixed else None for field in fields}
+    types |= {field: as_type(one) for field, one in schema.items()}
+    refused: dict[str, InvalidInputError] = {}
     for sample in samples:
-        try:
-            return {
-                field: as_type(
-                    schema.get(field)
-                    or (Image("any") if field in mixed else _type_of(field, content, sample))
-                )
-                for field, content in _read(sample, files).items()
-            }
-        except InvalidInputError:
-            if is_strict or sample is samples[-1]:
-                raise
-    raise AssertionError  # there is a last sample
+        left = [field for field in fields if types[field] is None]
+        for field, content in _read(sample, files, left).items() if left else ():
+            try:
+                types[field] = _type_of(field, content, sample)
+            except InvalidInputError as error:
+                if is_strict:
+                    raise
+                refused.setdefault(field, error)
+    for field in fields:
+        if types[field] is None and field in refused:
+            raise refused[field]
+    return {field: found or Image(codec_of_files([f".{field}"])) for field, found in types.items()}
 
 
 def _with_images_as_one(samples: list[_Sample]) -> tuple[list[_Sample], frozenset[str]]:
@@ -399,10 +407,14 @@ def _with_images_as_one(samples: list[_Sample]) -> tuple[list[_Sample], frozense
     return renamed, frozenset(names.values())
 
 
-def _read(sample: _Sample, files: SourceFiles) -> dict[str, bytes]:
+def _read(
+    sample: _Sample, files: SourceFiles, only: Collection[str] | None = None
+) -> dict[str, bytes]:
     with files.open(sample.shard) as shard:
         contents: dict[str, bytes] = {}
         for field, offset, length in sample.members:
+            if only is not None and field not in only:
+                continue
             shard.seek(offset)
             contents[field] = shard.read(length)
             if len(contents[field]) < length:
@@ -410,11 +422,14 @@ def _read(sample: _Sample, files: SourceFiles) -> dict[str, bytes]:
     return contents
 
 
-def _type_of(field: str, content: bytes, sample: _Sample) -> SampleType:
+def _type_of(field: str, content: bytes, sample: _Sample) -> SampleType | None:
+    """Return the type of a field by its content; None for an image that cannot be one."""
     ending = field.rpartition(".")[2]
     codec = codec_of(content)
     if codec is not None:
         return Image(codec)
+    if f".{ending}" in IMAGE_ENDINGS:
+        return None
     if ending == "nii" or field.endswith("nii.gz"):
         try:
             return Nifti.of_file(content)

@@ -212,13 +212,15 @@ class Nifti(TiledVolume):
 
     @classmethod
     def of_file(cls, content: Buffer) -> Nifti:
-        """Return the type of a file's values, from its header.
+        """Return the type of a file's values.
 
         Raises:
-            ValueError: It is not a NIfTI file.
+            ValueError: It is not a whole NIfTI file.
         """
         dtype, ndim = type_of_voxels(content)
-        return cls(dtype, ndim)
+        made = cls(dtype, ndim)
+        read_file(content, made.max_nbytes)
+        return made
 
     def _of_mapping(self, given: Mapping[str, Any], place: Place, position: int) -> NiftiFile:
         if set(given) != {"voxels", "affine"}:

@@ -97,3 +97,18 @@ def test_real_files_are_ingested(tmp_path):
 
     assert len(ds) >= 5
     assert any("rtplan" in one.item for one in ds.ingest_report.skipped)
+
+
+def test_a_cut_series_does_not_decide_the_type_of_the_others(tmp_path):
+    colours = np.random.default_rng(1).integers(0, 255, (2, 7, 8, 3), np.uint8)
+    attributes = {"SamplesPerPixel": 3, "PhotometricInterpretation": "RGB"}
+    attributes |= {"PlanarConfiguration": 0, "BitsAllocated": 8, "BitsStored": 8, "HighBit": 7}
+    attributes |= {"NumberOfFrames": 2, "Rows": 7, "Columns": 8, "SeriesInstanceUID": "1.2.3"}
+    (tmp_path / "b.dcm").write_bytes(dicom_bytes(colours, **attributes))
+    (tmp_path / "a.dcm").write_bytes(dicom_bytes(VOXELS)[:-300])
+
+    ds = tl.ingest.dicom(tmp_path, "memory://dicom-cut", on_error="skip")
+
+    assert ds["volume"].type == tl.Dicom(dtype="uint8", ndim=4)
+    np.testing.assert_array_equal(np.asarray(ds["volume"][0]), colours)
+    assert [one.item for one in ds.ingest_report.skipped] == ["a.dcm"]

@@ -119,3 +119,27 @@ def test_mds_and_hugging_face_have_the_bytes(dataset, tmp_path):
     assert any((tmp_path / "mds").iterdir())
     given = dataset.to_hf()
     assert given[0]["volume"] == dataset["volume"].bytes(0)
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_files_that_are_cut_do_not_decide_the_dtype_of_the_others(tmp_path, count):
+    for at in range(count):
+        (tmp_path / f"{at}.nii").write_bytes(nifti_bytes(VOXELS)[:400])
+    whole = VOXELS.astype(np.float32) / 3
+    (tmp_path / "whole.nii").write_bytes(nifti_bytes(whole))
+
+    ds = tl.ingest.nifti(tmp_path, f"memory://nifti-first-{count}", on_error="skip")
+
+    assert ds["volume"].type == tl.Nifti("float32")
+    np.testing.assert_array_equal(np.asarray(ds["volume"][0]), in_our_order(whole))
+    assert [one.item for one in ds.ingest_report.skipped] == [f"{at}.nii" for at in range(count)]
+
+
+def test_without_a_whole_file_there_is_no_dataset(tmp_path):
+    for name in "ab":
+        (tmp_path / f"{name}.nii").write_bytes(nifti_bytes(VOXELS)[:400])
+
+    with pytest.raises(InvalidInputError, match=r"no rows to ingest .*: a\.nii: .*\n.*of 2 items"):
+        tl.ingest.nifti(tmp_path, "memory://nifti-none", on_error="skip")
+
+    assert not tl.exists("memory://nifti-none")

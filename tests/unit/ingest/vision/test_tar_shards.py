@@ -15,6 +15,7 @@ import webdataset
 
 import tensorlake as tl
 from tensorlake.ingest.vision.tar_index import index_tar
+from tests.support.niftis import nifti_bytes
 
 SAMPLES = 6
 BLOCK = 512
@@ -228,3 +229,44 @@ def test_a_sample_that_lacks_a_member_can_be_left_out_even_the_first(tmp_path):
 
     assert stored(ds) == [1, 2]
     assert [str(one.reason) for one in ds.ingest_report.skipped] == ["has cls; most have cls, txt"]
+
+
+@pytest.mark.parametrize("broken", [0, 1, 2])
+@pytest.mark.parametrize("field", ["jpg", "left.png", "nii"])
+def test_the_type_of_a_field_is_that_of_its_valid_samples(tmp_path, field, broken):
+    good = io.BytesIO()
+    PIL.Image.new("RGB", (8, 8)).save(good, "PNG" if field == "left.png" else "JPEG")
+    bad, kind = b"no image", tl.Image("png" if field == "left.png" else "jpeg")
+    if field == "nii":  # cut behind its header, which names another dtype
+        bad, kind = nifti_bytes(np.zeros((4, 4, 4), np.int16))[:400], tl.Nifti("float32")
+        good = io.BytesIO(nifti_bytes(np.ones((4, 4, 4), np.float32)))
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as tar:
+        for number in range(3):
+            content = bad if number == broken else good.getvalue()
+            for name, member in ((field, content), ("cls", b"%d" % number)):
+                info = tarfile.TarInfo(f"{number}.{name}")
+                info.size = len(member)
+                tar.addfile(info, io.BytesIO(member))
+
+    with pytest.raises(tl.InvalidInputError):
+        ingest(made.getvalue(), tmp_path)
+    ds = ingest(made.getvalue(), tmp_path, on_error="skip")
+
+    assert ds[field].type == kind
+    assert stored(ds) == [number for number in range(3) if number != broken]
+    assert [one.item for one in ds.ingest_report.skipped] == [f"x.tar:{broken}"]
+
+
+def test_images_of_which_none_is_valid_have_the_type_of_their_suffix(tmp_path):
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as tar:
+        for name in ("0.jpg", "1.jpg"):
+            info = tarfile.TarInfo(name)
+            info.size = 4
+            tar.addfile(info, io.BytesIO(b"none"))
+
+    ds = ingest(made.getvalue(), tmp_path, on_error="skip")
+
+    assert ds["jpg"].type == tl.Image("jpeg")
+    assert (len(ds), ds.ingest_report.rejected) == (0, 2)
