@@ -65,12 +65,12 @@ def ingest_array_files(
     types: dict[str, SampleType] = {}
     pieces: list[Piece] = []
     left_out: list[SkippedItem] = []
-    for at, path in enumerate(paths, start=1):
+    for path in paths:
         try:
             with opened(path) as arrays:
                 found = array_columns(arrays, columns, given)
         except InvalidInputError as error:
-            if is_strict or (at == len(paths) and not types):
+            if is_strict or len(paths) == 1:
                 raise
             left_out.append(SkippedItem(PurePath(path).name, error.message.splitlines()[0]))
             continue
@@ -81,7 +81,7 @@ def ingest_array_files(
         if own != types:
             raise _differs(public_url(path), own, types, public_url(paths[0]))
         pieces += [Piece(path, start, stop, size) for start, stop, size in cut_rows(found)]
-    check_pieces(kind, pieces, types)
+    check_pieces(kind, pieces, types, left_out)
 
     def read(piece: Piece, only: Sequence[str] | None = None) -> dict[str, Any]:
         with opened(piece.path) as arrays:

@@ -281,8 +281,9 @@ def ingest_pieces(
     if key is not None:
         check_key(key, types)
         records = Records(pieces, key, load, keys)
-        if records.refused and options.get("delete"):
-            first = records.refused[0]
+        unnamed = [*left_out, *records.refused]
+        if unnamed and options.get("delete"):
+            first = unnamed[0]
             raise InvalidInputError(
                 f"{first.item} cannot be read: {first.reason}\nwhich rows have left the source is"
                 " unknown then: fix it, or do not delete",
@@ -297,7 +298,7 @@ def ingest_pieces(
             load=records.load,
             place=place,
             maker=maker,
-            left_out=[*left_out, *records.refused],
+            left_out=unnamed,
             optional=optional,
             stamp=lambda record: stamps[pieces[record.piece].path],
             unit="row",
@@ -305,7 +306,7 @@ def ingest_pieces(
             where=full_place(src) if isinstance(src, str | PathLike) else "",
             content=(),
             names_classes=names_classes,
-            hides_names=bool(records.refused),
+            hides_names=bool(unnamed),
             key=key,
             header=header,
         )

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from functools import cache, partial
 from itertools import accumulate
 from os import PathLike
+from pathlib import PurePath
 from typing import Any, Unpack, cast
 
 from tensorlake.dataset import Dataset, SkippedItem, values_of
 from tensorlake.errors import InvalidInputError, shown
 from tensorlake.ingest.engine.found_files import Piece, find_files
 from tensorlake.ingest.engine.options import IngestOptions, shows_options, types_there
-from tensorlake.ingest.engine.source import LoadedRows, Refused, given_settings, part_of
+from tensorlake.ingest.engine.source import LoadedRows, Refused, given_settings, no_rows, part_of
 from tensorlake.ingest.engine.source_files import SourceFiles
 from tensorlake.ingest.tables.arrow import (
     check_pieces,
@@ -106,8 +107,12 @@ def csv(
     _check_encoding(encoding)
     files = SourceFiles(options.get("storage_options"))
     paths = find_files(src, ".csv", files)
+    is_strict = options.get("on_error", "raise") == "raise"
+    left_out: list[SkippedItem] = []
     if names is None:
-        header, header_nbytes = _header(paths, files, delimiter, encoding)
+        paths, header, header_nbytes = _with_header(
+            paths, files, delimiter, encoding, None if is_strict else left_out
+        )
     else:
         header, header_nbytes = _given_names(names), 0
     given = {name: as_type(one) for name, one in (schema or {}).items()}
@@ -123,18 +128,19 @@ def csv(
         declared=declared,
         inherited=inherited,
     )
-    is_strict = options.get("on_error", "raise") == "raise"
     table = _Table(reader, files, delimiter, declared, is_strict=is_strict)
-    left_out: list[SkippedItem] = []
-    pieces = [
-        piece
-        for path in paths
-        for piece in cut_records(
-            path, header_nbytes, delimiter, files, None if is_strict else left_out
-        )
-    ]
-    check_pieces("csv", pieces)
-    types = table.types(pieces)
+    pieces: list[Piece] = []
+    for path in paths:
+        try:
+            pieces += cut_records(
+                path, header_nbytes, delimiter, files, None if is_strict else left_out
+            )
+        except InvalidInputError as error:
+            if is_strict or len(paths) == 1:
+                raise
+            left_out.append(_left_out(path, error))
+    check_pieces("csv", pieces, left_out=left_out)
+    types = table.types(pieces, left_out)
     load = partial(table.load, types=types)
     settings = given_settings(
         schema,
@@ -205,11 +211,17 @@ class _Table:
         self._is_strict = is_strict
         self._numbers = LineNumbers(files)
 
-    def types(self, pieces: Sequence[Piece]) -> dict[str, SampleType]:
-        """Choose the type of each column: the one declared, else by the first and last lines."""
+    def types(
+        self, pieces: Sequence[Piece], left_out: Sequence[SkippedItem]
+    ) -> dict[str, SampleType]:
+        """Choose the type of each column: the one declared, else by the first and last lines.
+
+        Raises:
+            InvalidInputError: No record is valid, and a column has no declared type.
+        """
         import pyarrow as pa
 
-        ends = [(piece, self._read(piece)) for piece in dict.fromkeys((pieces[0], pieces[-1]))]
+        ends = self._ends(pieces, left_out)
         tables = [read.table.slice(0, TYPED_BY_ROWS) for _, read in ends]
         texts = pa.concat_tables(
             [
@@ -223,8 +235,32 @@ class _Table:
             if name not in self._declared
         }
         self._reader.settle(guessed)
-        first = self._read(pieces[0])
+        first = self._read(ends[0][0])
         return column_types(first.table, self._declared, is_whole=len(pieces) == 1)
+
+    def _ends(
+        self, pieces: Sequence[Piece], left_out: Sequence[SkippedItem]
+    ) -> list[tuple[Piece, _Records]]:
+        """Read the first and the last piece that have valid records."""
+        is_declared = self._declared.keys() >= {*self._reader.header}
+        refused: list[SkippedItem] = []
+        for first in pieces:
+            read = self._read(first)
+            refused += [one for one, _ in read.refused]
+            if read.table.num_rows or is_declared:
+                break
+        else:
+            if refused:
+                raise no_rows("csv", [*left_out, *refused])
+            return [(pieces[0], self._read(pieces[0]))]
+        ends = [(first, read)]
+        for last in reversed(pieces):
+            if last == first or is_declared:
+                break
+            read = self._read(last)
+            if read.table.num_rows:
+                return [*ends, (last, read)]
+        return ends
 
     def load(self, pieces: Sequence[Piece], *, types: Mapping[str, SampleType]) -> LoadedRows:
         """Read pieces as columns of values."""
@@ -351,22 +387,52 @@ def _check_encoding(encoding: str) -> None:
         raise InvalidInputError(message, actual=encoding)
 
 
-def _header(
-    paths: Sequence[str], files: SourceFiles, delimiter: str, encoding: str
-) -> tuple[list[str], int]:
-    """Names of the columns by the first line, which all files share, and that line's length."""
+def _with_header(
+    paths: Sequence[str],
+    files: SourceFiles,
+    delimiter: str,
+    encoding: str,
+    left_out: list[SkippedItem] | None,
+) -> tuple[list[str], list[str], int]:
+    """Return the files, the names in the first line that they share, and that line's length.
+
+    Files whose first line does not name columns are errors, or ``left_out``.
+    """
+    kept: list[str] = []
+    header, names = b"", list[str]()
+    for path in paths:
+        try:
+            line = first_record(path, delimiter, files)
+            is_same = bool(kept) and line == header
+            own = names if is_same else _names_in(line, path, delimiter, encoding)
+        except InvalidInputError as error:
+            if left_out is None or len(paths) == 1:
+                raise
+            left_out.append(_left_out(path, error))
+            continue
+        if not kept:
+            header, names = line, own
+        elif not is_same:
+            message = (
+                f"{path!r} has other columns than {kept[0]!r}"
+                "\ningest them apart; where the first lines are values: names=[…]"
+            )
+            raise InvalidInputError(message, src=path)
+        kept.append(path)
+    if not kept:
+        raise no_rows("csv", left_out or ())
+    return kept, names, len(header)
+
+
+def _left_out(path: str, error: InvalidInputError) -> SkippedItem:
+    return SkippedItem(PurePath(path).name, error.message.splitlines()[0])
+
+
+def _names_in(line: bytes, path: str, delimiter: str, encoding: str) -> list[str]:
+    """Return the names of the columns in the first line of a file."""
     import pyarrow as pa
     from pyarrow import csv as reader
 
-    path, *others = paths
-    line = first_record(path, delimiter, files)
-    other = next((one for one in others if first_record(one, delimiter, files) != line), None)
-    if other is not None:
-        message = (
-            f"{other!r} has other columns than {path!r}"
-            "\ningest them apart; where the first lines are values: names=[…]"
-        )
-        raise InvalidInputError(message, src=other)
     if not line.strip(b"\xef\xbb\xbf\r\n"):
         raise InvalidInputError(
             f"{path!r} names no columns: it is empty, or its first line is"
@@ -397,7 +463,7 @@ def _header(
             "\nfix it; if the first line is data, name the columns: names=[…]"
         )
         raise InvalidInputError(message, src=path)
-    return names, len(line)
+    return names
 
 
 def _given_names(names: object) -> list[str]:

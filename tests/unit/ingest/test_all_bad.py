@@ -217,6 +217,60 @@ def several_files(root: Path, kind: str) -> tuple[Path, str]:
     return src, paths[0].name
 
 
+def two_tables(root: Path, kind: str) -> list[Path]:
+    """Two files of a format, with the ids 0, 1 and 2, 3."""
+    paths = [root / f"{number}.{kind}" for number in range(2)]
+    with tl.create(f"memory://{root.name}-two-{kind}", {"id": "int64", "x": "float32"}) as ds:
+        ds.extend({"id": range(4), "x": np.arange(4) / 2})
+        ds.commit()
+        for number, path in enumerate(paths):
+            getattr(ds[2 * number : 2 * number + 2], f"to_{kind}")(path)
+    return paths
+
+
+@pytest.mark.parametrize("kind", ["csv", "hdf5", "parquet"])
+@pytest.mark.parametrize("damaged", [0, 1])
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00\x01"])
+def test_files_without_rows_are_left_out_wherever_they_are(
+    kind: str, damaged: int, content: bytes, tmp_path: Path
+) -> None:
+    paths = two_tables(tmp_path, kind)
+    paths[damaged].write_bytes(content)
+
+    with pytest.raises(tl.InvalidInputError, match=paths[damaged].name):
+        getattr(tl.ingest, kind)(tmp_path, f"memory://{tmp_path.name}-strict")
+    ds = getattr(tl.ingest, kind)(tmp_path, f"memory://{tmp_path.name}", on_error="skip")
+
+    assert ds["id"][:].tolist() == ([2, 3] if damaged == 0 else [0, 1])
+    assert [one.item for one in ds.ingest_report.skipped] == [paths[damaged].name]
+
+
+@pytest.mark.parametrize("kind", ["csv", "hdf5", "parquet"])
+def test_the_first_of_several_damaged_files_is_named(kind: str, tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.{kind}").write_bytes(b"\xff\xfe\x00\x01")
+
+    with pytest.raises(tl.InvalidInputError, match=f"a.{kind}"):
+        getattr(tl.ingest, kind)(tmp_path, f"memory://{tmp_path.name}", on_error="skip")
+
+
+@pytest.mark.parametrize("kind", ["csv", "hdf5", "parquet"])
+def test_rows_of_a_file_that_became_damaged_have_not_left_the_source(
+    kind: str, tmp_path: Path
+) -> None:
+    paths, url = two_tables(tmp_path, kind), f"memory://{tmp_path.name}"
+    given: dict[str, Any] = {"key": "id", "schema": {"id": "int64", "x": "float32"}}
+    getattr(tl.ingest, kind)(tmp_path, url, **given)
+    paths[0].write_bytes(b"\xff\xfe\x00\x01")
+
+    with pytest.raises(tl.InvalidInputError, match=paths[0].name):
+        getattr(tl.ingest, kind)(tmp_path, url, on_error="skip", delete=True, **given)
+    ds = getattr(tl.ingest, kind)(tmp_path, url, on_error="skip", **given)
+
+    assert ds["id"][:].tolist() == [0, 1, 2, 3]
+    assert (ds.ingest_report.vanished, ds.ingest_report.rejected) == (0, 1)
+
+
 @pytest.mark.parametrize("kind", ["hdf5", "litdata", "mds", "webdataset"])
 def test_a_damaged_first_file_is_left_out_alone(kind: str, tmp_path: Path) -> None:
     src, first = several_files(tmp_path, kind)

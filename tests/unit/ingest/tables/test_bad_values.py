@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import tensorlake as tl
+from tensorlake.types import as_type
 from tests.support.sources import write
 from tests.unit.ingest.vision.test_annotations import jpeg, png
 
@@ -158,3 +159,34 @@ def test_a_word_is_not_true_or_false(url, tmp_path, flag):
 
     with pytest.raises(tl.InvalidInputError, match=f"{flag} is True or False, got 'no'"):
         tl.ingest.csv(path, url, **{flag: "no"})
+
+
+@pytest.mark.parametrize("text", ["a,b\n1\n2\n3\n", 'a,b\n"1,2\n'])
+def test_types_do_not_follow_from_a_header_of_which_no_record_is_valid(tmp_path, text):
+    path, url = tmp_path / "a.csv", f"memory://csv-{tmp_path.name}"
+    path.write_text(text)
+
+    with pytest.raises(tl.InvalidInputError, match=r"no rows to ingest as csv: line 2 of a\.csv: "):
+        tl.ingest.csv(path, url, on_error="skip")
+    with pytest.raises(tl.InvalidInputError, match="no rows to ingest as csv"):
+        tl.ingest.csv(path, url, schema={"a": "int64"}, on_error="skip")
+
+
+def test_with_all_types_given_no_record_has_to_be_valid(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b\n1\n2\n")
+    types = {"a": "int64", "b": "float32"}
+
+    ds = tl.ingest.csv(tmp_path, f"memory://csv-{tmp_path.name}", schema=types, on_error="skip")
+
+    assert (len(ds), ds.ingest_report.rejected) == (0, 2)
+    assert ds.schema == {name: as_type(one) for name, one in types.items()}
+
+
+def test_types_follow_from_runs_with_valid_records(tmp_path):
+    for number, lines in enumerate(["x\n", "1,2.5\n2,3.5\n", "y\n"]):
+        (tmp_path / f"{number}.csv").write_text("a,b\n" + lines)
+
+    ds = tl.ingest.csv(tmp_path, f"memory://csv-{tmp_path.name}", on_error="skip")
+
+    assert [one.describe() for one in ds.schema.values()] == ["Scalar(int64)", "Scalar(float64)"]
+    assert ds["b"][:].tolist() == [2.5, 3.5]
