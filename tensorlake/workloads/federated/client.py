@@ -1,6 +1,6 @@
 """The client of ``tl.federated``: it opens its rows for each request, trains, and closes them.
 
-What it sends is checked here, because the server sees no update of one client with SecAgg+: shapes,
+The weights are checked here, because the server sees no update of one client with SecAgg+: shapes,
 types, finite numbers, and the range that SecAgg+ would cut.
 """
 
@@ -49,7 +49,7 @@ def client_app(
             returns is closed after the training.
         train: Given the rows, the weights of the round (a list of arrays) and its settings, returns
             a list of the new weights, of the same shapes. Integers are sent as float64: their
-            mean is no integer.
+            mean is not an integer.
         secure: Protection of the updates; as in `server_app`, whose settings count.
 
     Raises:

@@ -101,7 +101,7 @@ def test_a_number_of_no_dimension_is_cut_to_the_norm(samples, secure):
 
 
 @pytest.mark.parametrize("secure", EACH)
-def test_the_mean_of_integers_is_no_integer(samples, secure):
+def test_the_mean_of_integers_is_not_an_integer(samples, secure):
     def whole(view, weights, config):
         return [np.array([1, 2, int(len(view) > 4)])]
 
@@ -125,7 +125,9 @@ def test_the_mean_of_integers_is_no_integer(samples, secure):
         ),
     ],
 )
-def test_what_is_no_list_of_weights_of_the_given_shapes_is_refused(samples, secure, train, reason):
+def test_a_result_that_is_not_a_list_of_weights_of_the_given_shapes_is_refused(
+    samples, secure, train, reason
+):
     left = federate(samples, train, [np.full(3, 0.5)], secure=secure)
 
     assert left.weights[-1][0].shape == (3,)
