@@ -42,7 +42,8 @@ def client_app(
 
     The client counts for as many rows as its view has; with "dp" all clients count the same, as
     the noise is that of a mean in which each has an equal part. With "secagg+" and "dp" the
-    client answers no server that leaves the protection out.
+    client answers no server that leaves the protection out. With "local-dp" the system seeds
+    NumPy's global state before the noise.
 
     Args:
         view: Opens the rows of this client; given Flower's ``Context``. A `Dataset` that it
@@ -121,9 +122,9 @@ def _agreement(protections: Mapping[str, Any]) -> FlowerObject:
         theirs = {"secagg+"} if masks in records else set[str]()
         wanted = {"secagg+"} & protections.keys()
         if settings is not None:
-            theirs |= {"dp"} if protections and "clipping_norm" in settings else set()
-            theirs |= {one for one in str(settings.get(STATED, "")).split(",") if one}
             wanted |= {"dp"} & protections.keys()
+            theirs |= {"dp"} & protections.keys() if "clipping_norm" in settings else set()
+            theirs |= {one for one in str(settings.get(STATED, "")).split(",") if one}
         if theirs - protections.keys() or wanted - theirs:
             raise InvalidInputError(
                 f"the server has {listed(theirs) or 'no protection'}, and this client"

@@ -305,6 +305,17 @@ def test_a_setting_that_gives_no_number_is_refused(name, setting, value, message
             app()
 
 
+def test_a_setting_of_a_strategy_is_not_taken_for_a_protection(samples):
+    def kind(**named):
+        return FedAvg(on_fit_config_fn=lambda number: {"clipping_norm": 0.5}, **named)
+
+    left = federate(
+        samples, returns(np.ones(2)), [np.zeros(2)], secure={"secagg+": SECAGG}, kind=kind
+    )
+
+    assert left.errors == []
+
+
 def test_numbers_of_numpy_are_settings(samples):
     secure = {"secagg+": {"max_weight": np.int64(10), "clipping_range": np.float32(8)}}
 
