@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ROW",
+    "SKIPPED",
     "VALID",
     "ColumnPlan",
     "Kind",
@@ -38,6 +39,7 @@ MakeBatch: TypeAlias = Callable[[], dict[str, Any]]
 """Makes one batch; called once, by the consumer."""
 ROW = "_row"
 VALID = "_valid"
+SKIPPED = "_skipped"  # a LeftOut, in a batch that is sent to a client
 HOLE = "_hole"  # True where another row stands in for one that is not there any more
 RowDecoder: TypeAlias = ClipDecoder | PartDecoder
 Kind = Literal["row", "virtual", "uniform", "image", "decoded", "ragged", "encoded"]

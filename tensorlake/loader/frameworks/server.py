@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensorlake.errors import TensorlakeError
 from tensorlake.loader.config.arguments import LoaderArguments, parse_arguments
-from tensorlake.loader.config.column_plan import VALID
+from tensorlake.loader.config.column_plan import SKIPPED, VALID
 from tensorlake.loader.engine.loader import Loader
 from tensorlake.loader.frameworks.numpy import NumpyConverter
 from tensorlake.loader.sources.remote.wire import (
@@ -28,6 +28,7 @@ from tensorlake.loader.sources.remote.wire import (
 )
 
 if TYPE_CHECKING:
+    from tensorlake.loader.sources.damaged_rows import LeftOut
     from tensorlake.loader.sources.rows import OrderedRows
 
 __all__ = ["WrittenBatches", "served_loader"]
@@ -102,14 +103,25 @@ class WrittenBatches:
         wire: tuple[WireColumn, ...] = ()
         try:
             for batch in loader:
+                skipped = _described(batch.pop(SKIPPED, None), describe)
                 state = loader.state_dict()
                 state.pop("source", None)  # the location of the lake is internal to the server
                 if not wire:
                     wire = wire_columns(loader.columns, with_valid=VALID in batch)
                     self.schema, self.reference = write_schema(wire), write_reference(wire)
-                yield write_batch(wire, batch, state)
+                yield write_batch(wire, batch, state, skipped)
         except TensorlakeError as error:
             if not wire:
                 raise
             self.has_failed = True
             yield write_error(wire, describe(error))
+
+
+def _described(
+    left_out: LeftOut | None, describe: Callable[[TensorlakeError], Mapping[str, Any]]
+) -> dict[str, Any] | None:
+    """Describe as JSON the rows that a batch lacks; None if it lacks none."""
+    if left_out is None or not left_out.rows:
+        return None
+    reasons = [describe(error)["detail"] for error in left_out.errors]
+    return {"rows": left_out.rows, "reasons": reasons}

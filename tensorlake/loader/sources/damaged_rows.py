@@ -5,7 +5,8 @@
     an index page    rows whose location is stored only in that page
 
 A lost row has a NULL in its chunk, which ``LoadedChunk.lost`` distinguishes from a stored NULL. It
-keeps its place in the order. Damage is logged where it is found, and counted by row.
+keeps its place in the order. Damage is logged where it is found, and counted by row; a server also
+says it to the client that gets the batch.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorlake.errors import CorruptionError
+from tensorlake.errors import CorruptionError, CorruptSampleError
 from tensorlake.loader.sources.chunk_cache import LoadedChunk, loaded_chunk
 from tensorlake.storage import runtime
 from tensorlake.types import Link, concat, take
@@ -29,11 +30,14 @@ from tensorlake.versions import distinct
 if TYPE_CHECKING:
     from tensorlake.loader.config.column_plan import ColumnPlan
     from tensorlake.loader.plan.selection import Int64Array, Reader
+    from tensorlake.loader.runtime.counters import Counters
     from tensorlake.loader.sources.chunk_cache import ChunkCache, GroupRows, TensorChunks
     from tensorlake.types import Buffer, Column, SampleMap
 
 __all__ = [
     "DamageLog",
+    "LeftOut",
+    "RowsLeftOut",
     "lost_rows",
     "place_rows",
     "read_rows_alone",
@@ -238,6 +242,74 @@ def _bytes_of(reader: Reader, key: Any) -> Sequence[Buffer]:
         return [runtime.run(read)]
     except CorruptionError:
         return ()  # it is truncated
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """The rows that a batch lacks.
+
+    Attributes:
+        rows: How many.
+        errors: Why.
+    """
+
+    rows: int
+    errors: list[CorruptionError]
+
+
+class RowsLeftOut:
+    """The rows of a group that are left out: logged, counted, and noted. Thread-safe.
+
+    Attributes:
+        is_whole: Which rows are not, (rows,) bool.
+        has_any: Whether any is left out.
+    """
+
+    def __init__(self, rows: Int64Array, counters: Counters) -> None:
+        """Leave out none yet.
+
+        Args:
+            rows: The numbers of the group's rows, (rows,) int64.
+            counters: Count those that are left out.
+        """
+        self.is_whole = np.ones(len(rows), dtype=np.bool_)
+        self.has_any = False
+        self._rows = rows
+        self._counters = counters
+        self._lock = threading.Lock()
+        self._samples: list[tuple[int, CorruptSampleError]] = []
+        self._damaged: list[tuple[NDArray[np.intp], str]] = []
+
+    def leave_out(self, number: int, error: CorruptSampleError) -> None:
+        """Leave out a row of which a sample cannot be decoded."""
+        logger.warning("skipped: %s", error)
+        self._lose(np.array([number]))
+        self._samples.append((number, error))
+
+    def leave_out_damaged(self, numbers: NDArray[np.intp], tensor: str) -> None:
+        """Leave out rows whose stored bytes of a tensor are damaged."""
+        logger.warning("skipped: %s", self._damage(numbers, tensor))
+        self._lose(numbers)
+        self._damaged.append((numbers, tensor))
+
+    def between(self, start: int, stop: int) -> LeftOut:
+        """Return what a batch of the group's rows [start, stop) lacks."""
+        errors: list[CorruptionError] = []
+        for numbers, tensor in self._damaged:
+            own = numbers[(numbers >= start) & (numbers < stop)]
+            if len(own):
+                errors.append(self._damage(own, tensor))
+        errors += [error for number, error in self._samples if start <= number < stop]
+        return LeftOut(int((~self.is_whole[start:stop]).sum()), errors)
+
+    def _lose(self, numbers: NDArray[np.intp]) -> None:
+        with self._lock:
+            self._counters.add(skipped=int(self.is_whole[numbers].sum()))
+            self.is_whole[numbers] = False
+            self.has_any = True
+
+    def _damage(self, numbers: NDArray[np.intp], tensor: str) -> CorruptionError:
+        return CorruptionError(f"rows {shown_rows(self._rows[numbers])} of {tensor!r} are damaged")
 
 
 def lost_rows(chunks: TensorChunks, rows: GroupRows) -> NDArray[np.bool_] | None:

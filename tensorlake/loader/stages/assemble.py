@@ -14,7 +14,6 @@ The last thread to finish a stage starts the next; none waits. An exception ends
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from bisect import bisect_right
@@ -29,9 +28,9 @@ from numpy.typing import NDArray
 
 from tensorlake.errors import CorruptSampleError
 from tensorlake.loader.config.collate import collate_ragged, null_in_batch
-from tensorlake.loader.config.column_plan import VALID, ColumnPlan
+from tensorlake.loader.config.column_plan import SKIPPED, VALID, ColumnPlan
 from tensorlake.loader.decode import MixedRows, Placement, Sample
-from tensorlake.loader.sources.damaged_rows import lost_rows, shown_rows, with_blanks
+from tensorlake.loader.sources.damaged_rows import RowsLeftOut, lost_rows, with_blanks
 from tensorlake.loader.sources.gather import RowGather
 from tensorlake.loader.stages.annotations import Annotations, as_sent
 from tensorlake.loader.stages.gather_lists import (
@@ -57,8 +56,6 @@ if TYPE_CHECKING:
     from tensorlake.loader.stages.transform import RowTransform
 
 __all__ = ["MAX_PIECE_ROWS", "Assembler", "OnError"]
-
-logger = logging.getLogger("tensorlake")
 
 Combine: TypeAlias = Callable[[Any, dict[str, Any], "SlabPool"], dict[str, Any]]
 OnError: TypeAlias = Literal["raise", "skip"]
@@ -87,6 +84,7 @@ class Assembler:
     combine: Combine | None = None  # rows into units
     joins: frozenset[str] = frozenset()  # columns that units join from ranges of samples
     decoded: DecodedImages | None = None  # on disk
+    notes_left_out: bool = False  # batches carry which rows they lack, for the client they are for
 
     def begin(self, group: Group) -> Assembly:
         """Prepare to assemble a group; call ``finish`` when all its needs are loaded."""
@@ -108,9 +106,9 @@ class Assembly:
     )
     annotations: Annotations = field(init=False)
     arrived: set[str] = field(default_factory=set[str])  # images decoded piece by piece
+    left_out: RowsLeftOut = field(init=False)
     is_whole: NDArray[np.bool_] = field(init=False)
     transformed: list[Mapping[str, Any] | None] = field(init=False)
-    has_lost: bool = False  # some sample was skipped
     ahead: dict[str, Any] = field(default_factory=dict[str, Any])  # as NOTHING_AHEAD
     borders: list[int] = field(init=False)  # the start of each batch in the rows, and the end
     late_s: float = 0.0
@@ -118,7 +116,8 @@ class Assembly:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self.is_whole = np.ones(len(self.group.places), dtype=np.bool_)
+        self.left_out = RowsLeftOut(self.group.rows, self.how.counters)
+        self.is_whole = self.left_out.is_whole
         self.transformed = [None] * len(self.group.places)
         self.borders = self.group.borders
         columns, rows = self.how.columns, self.group.rows
@@ -170,9 +169,7 @@ class Assembly:
         rows = self.group.tensors.get(column.name)
         lost = None if rows is None else lost_rows(self._chunks(column.name), rows)
         if lost is not None:
-            message = "skipped: rows %s of %r are damaged"
-            logger.warning(message, shown_rows(self.group.rows[lost]), column.name)
-            self._lose(np.flatnonzero(lost))
+            self.left_out.leave_out_damaged(np.flatnonzero(lost), column.name)
 
     def _gather_column(self, column: ColumnPlan) -> None:
         name = column.name
@@ -334,7 +331,7 @@ class Assembly:
         except CorruptSampleError as error:
             if self.how.on_error == "raise":
                 raise  # here: a frame on its path that names it would keep the whole pass alive
-            self._skip(number, error)
+            self.left_out.leave_out(number, error)
             if column.collate is None:
                 target[number] = 0
         return 1
@@ -357,26 +354,16 @@ class Assembly:
         except CorruptSampleError as error:
             if self.how.on_error == "raise":
                 raise  # here: a frame on its path that names it would keep the whole pass alive
-            self._skip(number, error)
+            self.left_out.leave_out(number, error)
             made = np.zeros(()) if column.collate is None else decoder.empty()
         self.values[column.name][number] = made
         return int(column.is_placed) if column.parts else len(made)  # images
-
-    def _skip(self, number: int, error: CorruptSampleError) -> None:
-        logger.warning("skipped: %s", error)
-        self._lose(np.array([number]))
-
-    def _lose(self, numbers: NDArray[np.intp]) -> None:
-        with self.lock:
-            self.how.counters.add(skipped=int(self.is_whole[numbers].sum()))
-            self.is_whole[numbers] = False
-            self.has_lost = True
 
     def _move(self) -> None:
         for number, error in self.annotations.miscounted():
             if self.how.on_error == "raise":
                 raise error
-            self._skip(number, error)
+            self.left_out.leave_out(number, error)
         moves = any(column.mover is not None for column in self.how.columns)
         self._share_out(self._move_rows if moves else None, self._transform)
 
@@ -388,7 +375,7 @@ class Assembly:
                 except CorruptSampleError as error:
                     if self.how.on_error == "raise":
                         raise
-                    self._skip(number, error)
+                    self.left_out.leave_out(number, error)
 
     def _transform(self) -> None:
         transform = self.how.transform
@@ -431,7 +418,7 @@ class Assembly:
 
     def _batch(self, start: int, stop: int) -> dict[str, Any]:
         kept = None  # all rows
-        if self.has_lost and not self.how.with_valid:
+        if self.left_out.has_any and not self.how.with_valid:
             kept = np.flatnonzero(self.is_whole[start:stop]) + start
         batch: dict[str, Any] = {}
         if self.how.transform is not None:
@@ -445,6 +432,8 @@ class Assembly:
                 batch.update(self._entries(column, parts[column.name]))
         if self.how.with_valid:
             batch[VALID] = self._valid(start, stop)
+        if self.how.notes_left_out and self.left_out.has_any:
+            batch[SKIPPED] = self.left_out.between(start, stop)
         return batch
 
     def _mix(self, parts: dict[str, Any], numbers: NDArray[np.intp]) -> None:
@@ -471,7 +460,8 @@ class Assembly:
         values = self.values[column.name]
         if kept is None:
             part = values[start:stop]
-            return with_blanks(column, part, self.is_whole[start:]) if self.has_lost else part
+            has_blanks = self.left_out.has_any
+            return with_blanks(column, part, self.is_whole[start:]) if has_blanks else part
         return values[kept] if column.is_stacked else [values[row] for row in kept]
 
     def _gathered(self, column: ColumnPlan, start: int, stop: int) -> NDArray[Any]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.loader.config.column_plan import HOLE, ROW, VALID
+from tensorlake.loader.config.column_plan import HOLE, ROW, SKIPPED, VALID
 
 __all__ = ["empty_units", "make_holes"]
 
@@ -45,7 +45,7 @@ def make_holes(batch: dict[str, Any], rows: Sequence[npt.NDArray[np.int64]]) -> 
 def empty_units(batch: dict[str, Any], is_hole: npt.NDArray[np.bool_]) -> None:
     """Make some rows of a batch zeros, or other units of it; not their numbers and starts."""
     for name, values in batch.items():
-        if name in (ROW, SOURCE, START, VALID):
+        if name in (ROW, SKIPPED, SOURCE, START, VALID):
             continue
         if isinstance(values, list):
             for place in np.flatnonzero(is_hole).tolist():

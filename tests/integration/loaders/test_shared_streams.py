@@ -252,7 +252,7 @@ def test_every_member_gets_its_batches_whatever_the_pace(
     wire = wire_columns(whole.columns, with_valid=False)
     for start, pieces in zip(starts, sent, strict=True):
         content = io.BytesIO(b"".join(pieces))
-        found = [batch["x"].tolist() for batch, _ in read_batches(content, wire)] if pieces else []
+        found = [batch["x"].tolist() for batch, *_ in read_batches(content, wire)] if pieces else []
         assert found == [[2 * at, 2 * at + 1] for at in range(start, 10)]
     assert streams.count == 0
     assert 0 <= streams.made <= streams.sent

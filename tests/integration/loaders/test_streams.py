@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -327,6 +328,44 @@ def test_a_damaged_sample_is_the_same_error_in_the_middle_of_a_stream(served: Se
         on_error="skip",
     )
     assert [batch["_valid"].tolist() for batch in marked] == [[True, True]] * 4 + [[True, False]]
+
+
+@pytest.mark.parametrize("given", [{}, {"shuffle": True}, {"weights": "score"}])
+@pytest.mark.parametrize("columns", [["image", "score"], ["image", "score", "_valid"]])
+def test_rows_that_a_server_skips_are_counted_and_logged_by_the_client(
+    served: Served,
+    columns: list[str],
+    given: dict[str, Any],
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
+) -> None:
+    name = f"pets-{tmp_path.name}"
+    ds = tl.create(str(served.lake / name), {"image": tl.Image("jpeg"), "score": "float32"})
+    whole = picture(1)
+    cut = whole[: len(whole) * 3 // 4] + b"\xff\xd9"
+    ds.extend({"image": [cut if row % 3 == 1 else whole for row in range(14)], "score": [1.0] * 14})
+    ds.commit("five are cut short")
+    there = tl.open(f"{served.address}/{name}", token=served.token_for(f"read:{name}"))
+    arguments = {"columns": columns, "decode": IMAGE, "batch_size": 4, "on_error": "skip", **given}
+
+    told = []
+    for rows, decode_on in ((ds, "client"), (there, "server")):
+        loader = rows.loader(**arguments, decode_on=decode_on)
+        for _ in range(2):
+            caplog.clear()
+            list(loader)
+            own = [one.getMessage() for one in caplog.records if _is_of_client(one, decode_on)]
+            told.append((loader.stats().skipped, sorted(own)))
+
+    assert told[2:] == told[:2]
+    if "weights" not in given:  # which draw rows more than once, or never
+        assert told[0][0] == 5
+        assert all(f"row {row} of" in told[0][1][at] for at, row in enumerate([1, 10, 13, 4, 7]))
+
+
+def _is_of_client(record: logging.LogRecord, decode_on: str) -> bool:
+    """Whether a record is the client's: its server logs in this process too, in other modules."""
+    return record.msg == "skipped: %s" and (record.module == "streams") == (decode_on == "server")
 
 
 WIDE_ROWS, WIDE_NBYTES = 64, 1 << 19

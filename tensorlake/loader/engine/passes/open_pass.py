@@ -270,6 +270,7 @@ def _assembler(
         is_late=opening.is_late,
         release=pipeline.release,
         decoded=_decoded(opening),
+        notes_left_out=not opening.converter.presents,
     )
 
 

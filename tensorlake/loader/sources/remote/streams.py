@@ -9,6 +9,7 @@ answers, and continues exactly. A server on the same host may send batches as me
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
@@ -46,12 +47,16 @@ __all__ = [
     "StreamSetup",
 ]
 
+logger = logging.getLogger("tensorlake")
+
 LISTED_ROWS = 1 << 14  # of a request: 300 kB of numbers
 FRUITLESS_STREAMS = 8  # in a row that broke off before the first batch
 
 # The places and the positions of the rows of a share, in an order that only the client has.
 Listing: TypeAlias = "Callable[[Share], tuple[Int64Array, Int64Array]]"
 SentBatch: TypeAlias = dict[str, Any]
+# A batch, the state after it, and what it lacks.
+Read: TypeAlias = tuple[SentBatch, dict[str, Any], dict[str, Any] | None]
 
 
 class BatchStream(BatchBytes, Protocol):
@@ -181,7 +186,8 @@ class ServerBatches:
         try:
             read = read_batches(stream, self._wire, slabs)
             while (found := self._counted(read, stream, slabs)) is not None:
-                batch, state = found
+                batch, state, skipped = found
+                self._note(skipped)
                 yield batch, int(state["position"])
         except StreamError as error:
             raise error_of_problem(error.problem, setup.server.url) from error
@@ -189,6 +195,13 @@ class ServerBatches:
             stream.close()
             if slabs is not None:
                 slabs.close()
+
+    def _note(self, skipped: Mapping[str, Any] | None) -> None:
+        """Count and log the rows that the server left out of a batch."""
+        if skipped is not None:
+            self._setup.counters.add(skipped=int(skipped["rows"]))
+            for reason in skipped["reasons"]:
+                logger.warning("skipped: %s", reason)
 
     def _holds(self, stream: BatchStream) -> bool:
         """Register this stream for ``close``; if the pass has ended, close it and return False."""
@@ -199,10 +212,10 @@ class ServerBatches:
 
     def _counted(
         self,
-        read: Iterator[tuple[SentBatch, dict[str, Any]]],
+        read: Iterator[Read],
         stream: BatchStream,
         slabs: SlabReader | None,
-    ) -> tuple[SentBatch, dict[str, Any]] | None:
+    ) -> Read | None:
         counters, before = self._setup.counters, _received(stream, slabs)
         counters.fetch_started()
         try:

@@ -8,9 +8,10 @@
 
 Dtypes that Arrow lacks (bool as bytes, complex numbers) are sent as bytes along the last axis.
 Samples of different shapes are collated by the client, so that every form of batch has one schema.
-Each record batch carries ``state``: the loader's state after it. A batch that reports an error
-carries ``error`` instead and has no rows. One with ``slab`` has none either: it stands for a batch
-that comes in memory of this host.
+Each record batch carries ``state``, the loader's state after it, and, if ``on_error="skip"`` left
+out rows, ``skipped``: their number and the reasons. A batch that reports an error carries ``error``
+instead and has no rows. One with ``slab`` has none either: it stands for a batch that comes in
+memory of this host.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ __all__ = [
     "write_schema",
 ]
 
-STATE, ERROR, SLAB = b"state", b"error", b"slab"
+STATE, SKIPPED, ERROR, SLAB = b"state", b"skipped", b"error", b"slab"
 END_NBYTES = 8  # of Arrow's end-of-stream marker
 BYTE = np.dtype(np.uint8)
 NUMBERS = "iuf"  # kinds of dtypes that Arrow represents as NumPy does
@@ -115,11 +116,17 @@ def write_schema(columns: Sequence[WireColumn]) -> bytes:
 
 
 def write_batch(
-    columns: Sequence[WireColumn], batch: Mapping[str, Any], state: Mapping[str, Any]
+    columns: Sequence[WireColumn],
+    batch: Mapping[str, Any],
+    state: Mapping[str, Any],
+    skipped: Mapping[str, Any] | None = None,
 ) -> bytes:
-    """Write one batch, and the loader's state after it."""
+    """Write one batch, the loader's state after it, and what it lacks: ``rows``, ``reasons``."""
     arrays = [_to_arrow(column, batch[column.name]) for column in columns]
-    return _message(columns, arrays, {STATE: json.dumps(state).encode()})
+    metadata = {STATE: json.dumps(state).encode()}
+    if skipped is not None:
+        metadata[SKIPPED] = json.dumps(skipped).encode()
+    return _message(columns, arrays, metadata)
 
 
 def write_error(columns: Sequence[WireColumn], problem: Mapping[str, Any]) -> bytes:
@@ -134,8 +141,10 @@ def write_reference(columns: Sequence[WireColumn]) -> bytes:
 
 def read_batches(
     stream: BatchBytes, columns: Sequence[WireColumn], slabs: BatchMemory | None = None
-) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Read batches, each with the state after it, until the stream ends between two batches.
+) -> Iterator[tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None]]:
+    """Read batches, each with the state after it and what it lacks (None: nothing).
+
+    The stream may end between any two batches.
 
     Raises:
         StreamError: The server could not continue.
@@ -169,7 +178,8 @@ def read_batches(
             column.name: _from_arrow(column, read.batch.column(number), memory)
             for number, column in enumerate(columns)
         }
-        yield batch, json.loads(metadata[STATE])
+        skipped = json.loads(metadata[SKIPPED]) if SKIPPED in metadata else None
+        yield batch, json.loads(metadata[STATE]), skipped
 
 
 @contextmanager
