@@ -1,7 +1,7 @@
 """The disk tier of a loader: bytes of packs from a local folder, and only else from the store.
 
     read ─► spans on disk ──────────────────────────────► all of it: no request
-              └► the rest ─► claimed by another process ─► wait for its bytes, then look again
+              └► the rest ─► claimed by another read ────► wait for its bytes, then look again
                                └► fetched from the store ─► written, noted ─► claim ended
 
 Keyed by pack and range, whatever is read: chunks, blocks of windows, rows, parts of samples. A disk
@@ -102,8 +102,8 @@ class DiskCache:
                 if time.monotonic() > deadline:  # a stopped process would hold up every read
                     self._folder.claim_wait_s = HUNG_WAIT_S
                     break
-                self._folder.release(pack, claimed)
-                claimed = gaps if self._folder.claim(pack, gaps) else []
+                self._folder.claims.release(pack, claimed)
+                claimed = gaps if self._folder.claims.claim(pack, gaps) else []
                 if not claimed:
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, LAST_PAUSE_S)
@@ -119,7 +119,7 @@ class DiskCache:
             coming = iter(fetched)
             return [part.filled(coming) for part in parts]
         finally:
-            self._folder.release(pack, claimed)
+            self._folder.claims.release(pack, claimed)
 
     def value(self, name: str, start: int, nbytes: int) -> memoryview | None:
         """Return bytes that `keep_value` kept under a name; None if not all are there."""

@@ -2,7 +2,7 @@
 
     <cache_dir>/tensorlake-cache-1/
         ledger                              bytes in use, by all; a flock on it guards all changes
-        claims                              record locks: which process fetches which range
+        claims                              which reads fetch which range (caches/claims.py)
         users/<dataset>.<random>            one for each loader, locked while it lives; its time is
                                             the start of the last pass that the loader read whole
         packs/3f/<dataset>-<pack>.data      (caches/spans.py)
@@ -34,6 +34,7 @@ from typing import Final
 from xxhash import xxh3_64_intdigest
 
 from tensorlake.errors import UnsupportedFeatureError
+from tensorlake.loader.caches.claims import Claims
 from tensorlake.loader.caches.spans import RECORD_NBYTES, PackSpans, Span, record_of
 from tensorlake.storage import Buffer, ForkLock
 
@@ -54,11 +55,9 @@ UNIT_NBYTES: Final = 512  # of st_blocks, by POSIX
 FREE_SHARE: Final = 0.9  # of a disk's free space, if no size is given
 LOCK_WAIT_S: Final = 10.0  # for the ledger, which is held for milliseconds, or for a search
 LOCK_PAUSE_S: Final = 0.001
-CLAIM_WAIT_S: Final = 30.0  # for bytes that another process fetches, before fetching them here too
+CLAIM_WAIT_S: Final = 30.0  # for bytes that another read fetches, before fetching them here too
 HUNG_WAIT_S: Final = 0.1  # likewise, for the rest of a pass in which another process hung
 RESCAN_S: Final = 10.0  # after a search for room that found none
-PACK_BITS: Final = 27  # of a lock's place; 36 more are the offset in the pack
-OFFSET_BITS: Final = 36
 FULL_DISK: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _TOTAL: Final = struct.Struct("<QQ")
 
@@ -90,7 +89,8 @@ class DiskFolder:
     Attributes:
         capacity: Maximum bytes of all processes together.
         is_off: Whether the disk failed: nothing is read or written any more.
-        claim_wait_s: How long a read waits for bytes that another process fetches.
+        claims: Ranges that are being fetched.
+        claim_wait_s: How long a read waits for bytes that another one fetches.
     """
 
     def __init__(self, path: Path, capacity: int | None) -> None:
@@ -103,7 +103,7 @@ class DiskFolder:
         self._packs: dict[str, PackSpans] = {}
         self._turn = ForkLock()
         self._scan_again = 0.0
-        self._claims = -1  # never closed: that would end all claims of the process
+        self.claims = Claims()
         try:
             with self._locked() as ledger:
                 if not self._live_users():
@@ -289,29 +289,6 @@ class DiskFolder:
         with self._lock:
             self._packs.pop(pack, None)
 
-    # ---- claims
-
-    def claim(self, pack: str, ranges: Iterable[tuple[int, int]]) -> bool:
-        """Claim ranges that this process is going to fetch; False if another one does."""
-        assert fcntl is not None, "checked when the folder was opened"
-        held: list[tuple[int, int]] = []
-        for start, stop in ranges:
-            try:
-                place = _place_of(pack, start)
-                fcntl.lockf(self._claims, fcntl.LOCK_EX | fcntl.LOCK_NB, stop - start, place)
-            except OSError:
-                self.release(pack, held)
-                return False
-            held.append((start, stop))
-        return True
-
-    def release(self, pack: str, ranges: Iterable[tuple[int, int]]) -> None:
-        """End claims."""
-        assert fcntl is not None, "checked when the folder was opened"
-        for start, stop in ranges:
-            with suppress(OSError):
-                fcntl.lockf(self._claims, fcntl.LOCK_UN, stop - start, _place_of(pack, start))
-
     # ---- inside: the ledger
 
     @contextmanager
@@ -337,16 +314,11 @@ class DiskFolder:
         """Open the ledger, in a new folder if it has been deleted."""
         path = self.path / "ledger"
         with suppress(FileNotFoundError):
-            if self._claims >= 0:
+            if self.claims.is_open:
                 return os.open(path, os.O_RDWR | os.O_CLOEXEC)
         for name in ("users", "packs"):
             (self.path / name).mkdir(parents=True, exist_ok=True, mode=0o700)
-        claims = _opened(self.path / "claims")
-        if self._claims < 0:
-            self._claims = claims
-        else:  # under the same number, which other threads use
-            os.dup2(claims, self._claims, inheritable=False)
-            os.close(claims)
+        self.claims.open(self.path / "claims")
         return _opened(path)
 
     def _total(self, ledger: int) -> int:
@@ -470,11 +442,6 @@ def opened_folder(cache_dir: str | os.PathLike[str], capacity: int | None) -> Di
 def key_of(text: str) -> str:
     """Return a short name for a URL or path: 16 hexadecimal digits."""
     return blake2b(text.encode(), digest_size=8).hexdigest()
-
-
-def _place_of(pack: str, start: int) -> int:
-    number = int(pack[-16:], 16) & ((1 << PACK_BITS) - 1)
-    return (number << OFFSET_BITS) + (start & ((1 << OFFSET_BITS) - 1))
 
 
 def _on_disk(path: str | os.PathLike[str]) -> int:

@@ -24,6 +24,7 @@ CHECKED_ELSEWHERE = {  # file -> what keeps its calls from a system that lacks t
     "tensorlake/loader/runtime/shared_slabs.py": SHARED,
     "tensorlake/loader/runtime/batch_slabs.py": "SlabReader.offered() asks has_shared_memory()",
     "server/tensorlake_server/request/slab_socket.py": "SlabSocket.asked() asks likewise",
+    "tensorlake/loader/caches/claims.py": "opened_folder() refuses cache_dir= without fcntl",
     "tensorlake/loader/caches/disk_folder.py": "opened_folder() refuses cache_dir= without fcntl",
     "server/tensorlake_server/app/workers.py": "the settings refuse --workers without os.fork",
     "tensorlake/loader/config/rank_board.py": "check_workers() refuses workers without fcntl",

@@ -10,6 +10,7 @@ import random
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorlake.loader.caches.disk_cache import DiskTier
-from tensorlake.loader.caches.disk_folder import CLAIM_WAIT_S, HUNG_WAIT_S, opened_folder
+from tensorlake.loader.caches.disk_folder import CLAIM_WAIT_S, HUNG_WAIT_S, key_of, opened_folder
 from tensorlake.loader.caches.spans import RECORD_NBYTES, PackSpans, Span, record_of
 from tensorlake.loader.runtime.counters import Counters
 from tests.support.examples import examples
 
+WAIT_S = 60
 PACK = bytes(random.Random(5).randbytes(3_000_000))
 RANGES = st.lists(
     st.tuples(st.integers(0, 2_999_999), st.integers(1, 2_000_000)).map(
@@ -299,7 +301,7 @@ def test_a_peer_that_hangs_is_waited_for_once(folder: Path) -> None:
     script = (
         "import sys; from tensorlake.loader.caches.disk_folder import key_of, opened_folder\n"
         "pack = key_of('s3://a') + '-' + key_of('packs/1')\n"
-        f"assert opened_folder({str(folder)!r}, None).claim(pack, [(0, 3_000_000)])\n"
+        f"assert opened_folder({str(folder)!r}, None).claims.claim(pack, [(0, 3_000_000)])\n"
         "print(flush=True); sys.stdin.read()"
     )
     peer = subprocess.Popen(
@@ -317,3 +319,59 @@ def test_a_peer_that_hangs_is_waited_for_once(folder: Path) -> None:
 
     assert after_one == HUNG_WAIT_S
     assert disk.claim_wait_s == CLAIM_WAIT_S
+
+
+def test_reads_in_threads_of_a_process_fetch_each_range_once(folder: Path) -> None:
+    several = [Reads(folder) for _ in range(4)]
+    fetching, others = threading.Event(), threading.Barrier(len(several) - 1)
+    slow, *waiting = several
+    found: list[bool] = []
+
+    async def fetch(ranges: Any) -> list[Any]:
+        fetching.set()
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, refused.wait, WAIT_S)  # until another read was refused
+        slow.fetched += ranges
+        return [PACK[start:stop] for start, stop in ranges]
+
+    refused = threading.Event()
+    claims = opened_folder(folder, None).claims
+
+    def wait() -> None:
+        assert fetching.wait(WAIT_S)
+        pack = f"{key_of('s3://a')}-{key_of('packs/1')}"
+        assert not claims.claim(pack, [(1_999_999, 2_100_000)])
+        others.wait(WAIT_S)
+        refused.set()
+
+    def read_all(reads: Reads) -> None:
+        if reads is not slow:
+            wait()
+        found.extend(reads.read([(0, 2_000_000)]) for _ in range(2))
+
+    slow.fetch = fetch
+    threads = [threading.Thread(target=read_all, args=(one,)) for one in (slow, *waiting)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT_S)
+
+    assert found == [True] * 8
+    assert [one.fetched for one in waiting] == [[]] * 3
+    assert slow.fetched_nbytes == 2_000_000
+
+
+def test_a_forked_process_holds_no_claims_of_its_parent(folder: Path) -> None:
+    claims = opened_folder(folder, None).claims
+    assert Reads(folder).read([(0, 1_000)])
+    assert claims.claim("0123456789abcdef", [(0, 100)])
+    assert not claims.claim("0123456789abcdef", [(99, 200)])
+    child = os.fork()
+    if not child:
+        is_refused = not claims.claim("0123456789abcdef", [(99, 200)])  # by the parent's lock
+        os._exit(0 if is_refused and claims.claim("0123456789abcdef", [(100, 200)]) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    claims.release("0123456789abcdef", [(0, 100)])
+
+    assert claims.claim("0123456789abcdef", [(99, 200)])
+    claims.release("0123456789abcdef", [(99, 200)])
