@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
+from tensorlake.errors import shown
+from tensorlake_server.http.problems import Problem
+
 if TYPE_CHECKING:
     from starlette.requests import Request
 
@@ -50,11 +53,26 @@ def asks_any(request: Request) -> bool:
 
 
 def not_modified(request: Request, headers: dict[str, str]) -> Response | None:
-    """Return 304 when the client has this answer already."""
+    """Return 304 when the client has this answer already.
+
+    Raises:
+        Problem: 412, ``If-Match`` names only other answers.
+    """
+    wanted = request.headers.get("if-match")
+    if wanted is not None and not {headers["ETag"], "*"} & _tags(wanted):  # weak tags match none
+        raise Problem(
+            412,
+            "precondition-failed",
+            f"If-Match names {shown(wanted)}, and this is {headers['ETag']}"
+            "\nrequest it again without If-Match",
+        )
     known = request.headers.get("if-none-match")
     if known is None:
         return None
-    tags = {tag.strip().removeprefix("W/") for tag in known.split(",")}
-    if headers["ETag"] in tags or "*" in tags:
+    if {headers["ETag"], "*"} & {tag.removeprefix("W/") for tag in _tags(known)}:
         return Response(status_code=304, headers=headers)
     return None
+
+
+def _tags(header: str) -> set[str]:
+    return {tag.strip() for tag in header.split(",")}

@@ -28,8 +28,9 @@ __all__ = ["OpenFile", "StoredFile", "asked_range", "is_same_answer", "ranged_re
 PIECE_NBYTES = 1 << 20
 """Read and sent at once: a player leaves a film long before its end."""
 
-# Numbers as long as any object's: Python reads no text of thousands of digits as one.
-RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})", re.IGNORECASE)
+RANGE = re.compile(r"bytes=([0-9]*)-([0-9]*)", re.IGNORECASE)
+DIGITS = 18
+"""A longer number exceeds the size of every object; Python parses none of thousands of digits."""
 
 
 def asked_range(header: str) -> tuple[str, str] | None:
@@ -37,15 +38,22 @@ def asked_range(header: str) -> tuple[str, str] | None:
 
     >>> asked_range("bytes=0-99"), asked_range("bytes=-5"), asked_range("bytes=7-")
     (('0', '99'), ('', '5'), ('7', ''))
+    >>> asked_range(f"bytes=0-{10**20}")  # as good as any number behind the end
+    ('0', '999999999999999999')
     >>> asked_range("bytes=5-2"), asked_range("bytes=0-1,7-8"), asked_range("bytes=-")
     (None, None, None)
     """
     found = RANGE.fullmatch(header.strip())
     if found is None:
         return None
-    first, last = found.groups()
+    first, last = map(_bounded, found.groups())
     is_backwards = first and last and int(first) > int(last)
     return (first, last) if (first or last) and not is_backwards else None
+
+
+def _bounded(digits: str) -> str:
+    is_long = len(digits.lstrip("0")) > DIGITS
+    return "9" * DIGITS if is_long else digits[-DIGITS:]
 
 
 def is_same_answer(if_range: str | None, etag: str) -> bool:

@@ -92,7 +92,8 @@ def check_collate(
 ) -> Collate | None:
     """Decide how a column of decoded samples of ``shape`` is collated; None means stacked.
 
-    ``bounds`` looks up the smallest and the largest stored shape, for the error.
+    ``bounds`` looks up the smallest and the largest stored shape, for the error; the
+    smallest is larger than the largest if all samples are NULL.
 
     Raises:
         RaggedBatchError: Images have different shapes, and no collation is given.
@@ -110,6 +111,14 @@ def check_collate(
         )
     if collate is None and is_image:
         found = bounds()
+        if found is not None and found[0] > found[1]:
+            raise RaggedBatchError(
+                f"{name!r} has only NULLs, so its size is unknown, and an array of it too"
+                f"\nadd decode={{{name!r}: tl.decode.Resize(224, 224)}}, or"
+                f" collate={{{name!r}: 'list'}}, or leave {name!r} out of columns=",
+                tensor=name,
+                actual=shape,
+            )
         if found is None or found[0] == found[1]:
             shapes = f"{shape} by the schema"
         else:

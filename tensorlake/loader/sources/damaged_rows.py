@@ -5,8 +5,8 @@
     an index page    rows whose location is stored only in that page
 
 A lost row has a NULL in its chunk, which ``LoadedChunk.lost`` distinguishes from a stored NULL. It
-keeps its place in the order. Damage is logged where it is found, and counted by row; a server also
-says it to the client that gets the batch.
+keeps its place in the order. Damage is logged where it is found, and counted by row; a server
+also reports it to the client that gets the batch.
 """
 
 from __future__ import annotations

@@ -26,7 +26,10 @@ MOST_ROWS = 1 << 16
 
 
 def shape_bounds(reader: Reader, tensor: str) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Return the smallest and largest extent of samples along each axis, from the index."""
+    """Return the smallest and largest extent of samples along each axis, from the index.
+
+    The smallest is larger than the largest if all samples are NULL; None if there are none.
+    """
     table = reader.index(tensor).bounds
     if table is None or table.shape_min is None or table.shape_max is None:
         return None

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
-from tensorlake.errors import DTypeMismatchError, InvalidInputError
+from tensorlake.errors import DTypeMismatchError, InvalidInputError, RaggedBatchError
 from tensorlake.loader import NullColumnWarning
 
 ROWS = 10
@@ -259,3 +259,24 @@ def test_frameworks_get_the_value(dataset, framework):
     )
 
     assert float(batch["score"][3]) == -1
+
+
+@pytest.mark.parametrize("null", [{}, {"null": {"image": 0}}])
+def test_an_image_column_of_nulls_alone_has_no_size(null):
+    with tl.create(
+        f"memory://nulls{next(NAMES)}", {"image": tl.Image("png", nullable=True), "n": "int64"}
+    ) as ds:
+        ds.extend({"image": [None] * 3, "n": [1, 2, 3]})
+        ds.commit("no image")
+        given = {"batch_size": 2, "columns": ["image"], **null}
+
+        with pytest.raises(RaggedBatchError, match="only NULLs, so its size is unknown") as caught:
+            ds.loader(**given)
+        resized = ds.loader(
+            **given | {"null": {"image": 0}}, decode={"image": tl.decode.Resize(224, 224)}
+        )
+        listed = ds.loader(**given | {"null": {}}, collate={"image": "list"})
+
+        assert "decode={'image': tl.decode.Resize(224, 224)}" in str(caught.value)
+        assert [batch["image"].shape[0] for batch in resized] == [2, 1]
+        assert [batch["image"] for batch in listed] == [[None] * 2, [None]]

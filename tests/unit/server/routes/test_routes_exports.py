@@ -89,12 +89,20 @@ def test_a_download_goes_on_from_a_byte_and_is_not_sent_twice(served) -> None:
     again = ana.get(url, headers={"If-None-Match": etag})
     rest = ana.get(url, headers={"Range": "bytes=7-", "If-Range": etag})
     other = ana.get(url, headers={"Range": "bytes=7-", "If-Range": '"another"'})
+    long = ana.get(url, headers={"Range": f"bytes=000-{'9' * 5_000}"})
     beyond = ana.get(url, headers={"Range": f"bytes={len(whole.content)}-"})
 
     assert (again.status_code, again.content) == (304, b"")
     assert again.headers["Cache-Control"] == whole.headers["Cache-Control"] == "private, no-cache"
     assert (rest.status_code, rest.content) == (206, whole.content[7:])
     assert (other.status_code, other.content) == (200, whole.content)
+    assert (long.status_code, long.content) == (206, whole.content)
+    for matches in (etag, "*", f'"another", {etag}'):
+        part = ana.get(url, headers={"If-Match": matches, "Range": "bytes=7-"})
+        assert (part.status_code, part.content) == (206, whole.content[7:])
+    for matches in ('"another"', f"W/{etag}"):
+        refused = ana.get(url, headers={"If-Match": matches, "If-None-Match": etag})
+        assert (refused.status_code, refused.json()["code"]) == (412, "precondition-failed")
     assert (beyond.status_code, beyond.json()["code"]) == (416, "range-not-satisfiable")
     assert beyond.headers["Content-Type"] == "application/problem+json"
     assert beyond.headers["Content-Range"] == f"bytes */{len(whole.content)}"
