@@ -2,6 +2,7 @@
 
     {"$base64": "…"}              bytes: an encoded image, or opaque bytes
     "NaN" "Infinity" "-Infinity"  numbers that JSON lacks
+    "(1+2j)"                      a complex number
     a text                        of text, JSON, class labels, tags, times and UUIDs: the value
 
 To the SDK a string given for an image is a *path*, to be read from the disk: the server's disk.
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tensorlake.errors import DTypeMismatchError
@@ -78,6 +80,9 @@ def _parse(value: Any, name: str, kind: SampleType) -> Any:
     if isinstance(value, str):
         if value in NUMBERS and kind.dtype is not None and holds_floats(kind.dtype):
             return NUMBERS[value]
+        if kind.dtype is not None and kind.dtype.kind == "c":
+            with suppress(ValueError):
+                return complex(value)
         raise _no_text(name, kind, repr(value[:40]))
     if isinstance(value, dict):
         if set(value) != {BASE64} or not isinstance(value[BASE64], str):

@@ -31,6 +31,7 @@ from tensorlake.errors import InvalidInputError, TensorlakeError
 from tensorlake.loader import ListedBatch, Loader, WrittenBatches, step_from_json
 from tensorlake_server.bodies.arrow import ARROW_TYPE
 from tensorlake_server.bodies.json import BodyRoute
+from tensorlake_server.bodies.values import parse_value
 from tensorlake_server.http.problems import problem_of
 from tensorlake_server.messages.messages import Asked
 from tensorlake_server.messages.row_request import AskedRows, Name
@@ -165,7 +166,7 @@ def _open(request: Request, name: str, asked: StreamRequest) -> Loader:
         "seed": asked.seed,
         "decode": {one: [_step(step) for step in steps] for one, steps in asked.decode.items()},
         "collate": dict.fromkeys(asked.lists, "list"),
-        "null": asked.null,
+        "null": {one: parse_value(null, one, rows.schema) for one, null in asked.null.items()},
         "on_error": asked.on_error,
         "prefetch": PREFETCH,
         "cache": CACHE,

@@ -136,13 +136,9 @@ class Timestamp(OneNumber, SampleType):
         """Return one sample as an ISO 8601 string, from which a stored default is read."""
         column = replace(self, default=NO_DEFAULT).convert([value], tensor="value")
         displayed = self.present_one(column, 0)
-        return (
-            None
-            if displayed is None
-            else displayed.isoformat()
-            if self.unit != "ns"
-            else str(displayed)
-        )
+        if displayed is None or self.unit != "ns":
+            return None if displayed is None else displayed.isoformat()
+        return f"{displayed}{'Z' if self.tz else ''}"
 
     def present(self, column: Column, *, tensor: str = "", null: Any = NO_DEFAULT) -> Any:
         """Return ``datetime64[unit]``; with a zone it is UTC's time."""

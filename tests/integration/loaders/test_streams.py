@@ -479,5 +479,5 @@ def test_what_stands_for_null_is_put_there_by_the_server(served: Served) -> None
     assert (remote["image"][1].max(), remote["label"][1]) == (7, 1)
     image = {"image": np.zeros((4, 4, 3), np.uint8)}
     unsent = there.loader(batch_size=2, null=null | image, decode_on="server")
-    with pytest.raises(InvalidInputError, match="an image cannot be sent"):
+    with pytest.raises(InvalidInputError, match="cannot be sent to a server"):
         list(unsent)

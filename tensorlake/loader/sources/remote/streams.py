@@ -10,6 +10,7 @@ answers, and continues exactly. A server on the same host may send batches as me
 from __future__ import annotations
 
 import logging
+from base64 import b64encode
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from tensorlake.errors import InvalidInputError, StorageError
+from tensorlake.errors import InvalidInputError, SchemaError, StorageError, shown
 from tensorlake.loader.decode import parse_steps
 from tensorlake.loader.runtime.batch_slabs import SLABS_HEADER, SlabReader
 from tensorlake.loader.sources.remote.wire import (
@@ -297,20 +298,40 @@ def _nulls(columns: Iterable[ColumnPlan]) -> list[ColumnPlan]:
 
 
 def _sent_null(column: ColumnPlan, arguments: LoaderArguments) -> Any:
-    """Return the replacement for NULL as JSON."""
-    value = (arguments.null or {})[column.name]
-    if isinstance(value, np.generic):
+    """Return the replacement for NULL as JSON, in the form of values that are written by REST.
+
+    Raises:
+        InvalidInputError: It has no such form.
+    """
+    value, kind = (arguments.null or {})[column.name], column.type
+    if (
+        isinstance(value, np.generic | np.ndarray)
+        and not value.ndim
+        and value.dtype.kind in "biufc"
+    ):
         value = value.item()
-    if column.type is None or isinstance(value, int | float):
+    if isinstance(value, int | float) or (kind is None and isinstance(value, str)):
         return value
-    if column.type.is_media:
-        raise InvalidInputError(
-            f"null={{{column.name!r}: …}}: an image cannot be sent to a server"
-            f"\ngive a number for its pixels, null={{{column.name!r}: 0}}, or leave"
-            " decode_on='server' out",
-            tensor=column.name,
-        )
-    return column.type.json_value(value)
+    if isinstance(value, complex):
+        return str(value)
+    if kind is not None and (kind.is_media or kind.query_kind == "bytes"):
+        if isinstance(value, bytes | bytearray | memoryview):
+            return {"$base64": b64encode(value).decode()}
+    elif kind is not None and kind.dtype is not None and kind.dtype.kind == "c":
+        return np.vectorize(str, otypes=[object])(np.asarray(value, kind.dtype)).tolist()
+    elif kind is not None:
+        try:
+            return kind.json_value(value)
+        except SchemaError:
+            pass  # a list of bytes
+    plain = "a number for its pixels" if column.decoder is not None else "a number"
+    raise InvalidInputError(
+        f"null={{{column.name!r}: {shown(value)}}} cannot be sent to a server, which"
+        f" decode_on='server' needs\ngive {plain}, null={{{column.name!r}: 0}}, or leave"
+        " decode_on='server' out",
+        tensor=column.name,
+        actual=value,
+    )
 
 
 def _is_listed(column: ColumnPlan) -> bool:
