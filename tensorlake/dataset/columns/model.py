@@ -22,6 +22,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from tensorlake.dataset.core.indexing import not_null
 from tensorlake.dataset.core.session import Session
 from tensorlake.dataset.write.schema import alter_tensor
 from tensorlake.errors import (
@@ -453,7 +454,7 @@ def _array_for(port: Port, columns: Mapping[str, Any], name: str) -> npt.NDArray
     if isinstance(values, list) and any(one is None for one in values):
         raise InvalidInputError(
             f"{name!r} has NULLs, and {port} of a model has none\nleave these rows out:"
-            f' where="{name} IS NOT NULL"; in tl.infer() also null={{{name!r}: …}}',
+            f" where={not_null(name)}; in tl.infer() also null={{{name!r}: …}}",
             tensor=name,
         )
     if port.dtype == object and isinstance(values, list):

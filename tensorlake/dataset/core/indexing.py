@@ -28,7 +28,14 @@ if TYPE_CHECKING:
 
     from tensorlake.format import TensorSpec
 
-__all__ = ["positions_of", "row_position", "slice_bounds", "unfit_expression", "unknown_column"]
+__all__ = [
+    "not_null",
+    "positions_of",
+    "row_position",
+    "slice_bounds",
+    "unfit_expression",
+    "unknown_column",
+]
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -134,6 +141,17 @@ def unfit_expression(spec: TensorSpec, why: str) -> SchemaError:
         f"\ngive another expression: ds.alter_tensor({spec.name!r}, compute='…'); or leave it out",
         tensor=spec.name,
     )
+
+
+def not_null(name: str) -> str:
+    """Return the condition that a tensor has a value, as a literal of Python for advice.
+
+    >>> print(not_null("x"), not_null("in"))
+    'x IS NOT NULL' '"in" IS NOT NULL'
+    """
+    from tensorlake_query import print_name
+
+    return repr(f"{print_name(name)} IS NOT NULL")
 
 
 def unknown_column(name: object, known: Sequence[str]) -> TensorNotFoundError:

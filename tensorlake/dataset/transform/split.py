@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from xxhash import xxh3_64_intdigest
 
-from tensorlake.dataset.core.indexing import unknown_column
+from tensorlake.dataset.core.indexing import not_null, unknown_column
 from tensorlake.dataset.core.row_identity import ids_of
 from tensorlake.errors import EmptySideWarning, InvalidInputError, UnsupportedFeatureError, shown
 from tensorlake.quantities import check_flags, checked_integer, plural
@@ -160,7 +160,7 @@ def _values(view: RowSet, name: str, *, call: str) -> tuple[Int64Array, list[byt
         row = int(selection.row_numbers(np.array([np.argmin(column.valid)]))[0])
         raise InvalidInputError(
             f"row {row} of {name!r} is NULL, so it has no {'group' if call == 'group' else 'class'}"
-            f'\nsplit the rows that have it: ds.where("{name} IS NOT NULL").split(…)',
+            f"\nsplit the rows that have it: ds.where({not_null(name)}).split(…)",
             tensor=name,
             row=row,
         )

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 import numpy as np
 
 from tensorlake.errors import InvalidInputError, shown
-from tensorlake.loader.config.collate import Pad
+from tensorlake.loader.config.collate import Pad, quoted
 from tensorlake.loader.engine.composed.rows import ComposedPlan, ComposedSelection, form_of
 from tensorlake.loader.plan.balance import Balance, BalancedShares
 from tensorlake.loader.plan.placement import Homes, HomeShares, Ring
@@ -303,7 +303,8 @@ class Batching:
                 f" ranks holds {budget:,}\nraise batch_size or global_batch_size to at least"
                 f" {most:,} tokens"
                 + (
-                    f", or leave longer rows out: view.where('LENGTH({self.column}) <= {fitting}')"
+                    ", or leave longer rows out:"
+                    f" view.where('LENGTH({quoted(self.column or '')}) <= {fitting}')"
                     if fitting
                     else ": padding leaves room for no row"
                 ),

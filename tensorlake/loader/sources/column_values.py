@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorlake.errors import InvalidInputError
+from tensorlake.loader.config.collate import quoted
 from tensorlake.storage import runtime
 from tensorlake.types import RaggedColumn, UniformColumn
 
@@ -153,7 +154,7 @@ def _read(rows: SelectedRows, name: str, positions: Int64Array) -> UniformColumn
 def _null(name: str, place: int) -> InvalidInputError:
     return InvalidInputError(
         f"column {name!r} is NULL at place {place} of the view, so the order of that row is unknown"
-        f"\nleave such rows out: view.where('{name} IS NOT NULL')",
+        f"\nleave such rows out: view.where('{quoted(name)} IS NOT NULL')",
         tensor=name,
     )
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensorlake.dataset.core.indexing import not_null
 from tensorlake.dataset.export.files import plain_value, tensor_columns
 from tensorlake.dataset.export.headers import read_headers
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, shown
@@ -308,7 +309,7 @@ def _texts(tensor: str, kind: SampleType, column: Column, positions: np.ndarray)
         if value is None:
             raise InvalidInputError(
                 f"row {row} of {tensor!r} is NULL, and LeRobot has no NULL"
-                f'\nwrite rows that have it: ds.where("{tensor} IS NOT NULL")',
+                f"\nwrite rows that have it: ds.where({not_null(tensor)})",
                 tensor=tensor,
                 row=row,
             )
@@ -404,7 +405,7 @@ def _pixels(view: RowSet, tensor: str, kind: SampleType, positions: np.ndarray) 
         if pixels is None:
             raise InvalidInputError(
                 f"row {row} of {tensor!r} is NULL, and a video has a frame for each step"
-                f'\nwrite rows that have it: ds.where("{tensor} IS NOT NULL")',
+                f"\nwrite rows that have it: ds.where({not_null(tensor)})",
                 tensor=tensor,
                 row=row,
             )

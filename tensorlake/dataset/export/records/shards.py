@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensorlake.dataset.core.indexing import not_null
 from tensorlake.dataset.export.files import stored_rows
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.types import SampleType
@@ -77,7 +78,7 @@ def _row(columns: Sequence[ShardColumn], values: dict[str, Any], row: int, name:
         if value is None:
             raise InvalidInputError(
                 f"row {row} of {column.name!r} is NULL, which {name} does not support"
-                f'\nwrite rows that have it: ds.where("{column.name} IS NOT NULL"), or leave the'
+                f"\nwrite rows that have it: ds.where({not_null(column.name)}), or leave the"
                 " tensor out: columns=[…]",
                 tensor=column.name,
                 row=row,

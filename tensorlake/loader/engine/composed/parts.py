@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorlake.errors import InvalidInputError
+from tensorlake.loader.config.collate import quoted
 from tensorlake.versions import distinct
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def token_counts(rows: SelectedRows, name: str, *, has_eos: bool) -> Int64Array:
     if bool((lengths < 0).any()):
         raise InvalidInputError(
             f"{name!r} is NULL at position {int(np.argmax(lengths < 0))}, and NULL has no"
-            f" tokens\npack the others: ds.query('WHERE \"{name}\" IS NOT NULL').pack(…)",
+            f" tokens\npack the others: ds.query('WHERE {quoted(name)} IS NOT NULL').pack(…)",
             tensor=name,
         )
     return lengths + has_eos

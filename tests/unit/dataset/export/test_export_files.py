@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import itertools
 import json
+import re
 import tarfile
 
 import numpy as np
@@ -385,3 +387,18 @@ def test_local_times_before_there_were_zones_keep_their_second(tmp_path, kind):
     assert again["t"][:].tolist() == ds["t"][:].tolist()
     assert "2024-01-01T01:00:00+01" in (tmp_path / "x").read_text()
     ds.discard()
+
+
+@pytest.mark.parametrize("call", ["to_mds", "to_litdata"])
+def test_the_advice_for_null_runs_for_a_name_that_is_a_word_of_tql(tmp_path, call):
+    with tl.create(str(tmp_path / "x.tl"), {"in": tl.Scalar("int64", nullable=True)}) as ds:
+        ds.extend({"in": [1, None, 3]})
+        ds.commit("three")
+        with pytest.raises(tl.InvalidInputError, match="is NULL") as raised:
+            getattr(ds, call)(tmp_path / "out")
+        advice = re.search(r"ds\.where\((.*?)\)", str(raised.value))
+        assert advice is not None
+
+        view = ds.where(ast.literal_eval(advice[1]))
+
+    assert view.rows.tolist() == [0, 2]

@@ -170,7 +170,7 @@ def test_a_row_beyond_the_budget_is_refused_with_what_helps(dataset):
     longest = int(LENGTHS.max())
     with pytest.raises(InvalidInputError, match=f"{longest} tokens") as caught:
         next(iter(loader_of(dataset, batch_size=100)))
-    assert "view.where('LENGTH(tokens) <= 100')" in str(caught.value)
+    assert "view.where('LENGTH(\"tokens\") <= 100')" in str(caught.value)
 
     view = dataset.where("LENGTH(tokens) <= 100")
     assert sum(map(len, rows_of(loader_of(view, batch_size=100)))) == (LENGTHS <= 100).sum()
