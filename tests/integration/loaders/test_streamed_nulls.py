@@ -98,7 +98,12 @@ def test_a_replacement_of_null_is_no_path_of_a_file_of_the_server(
 
     answer = httpx.post(
         f"{served.address}/v1/datasets/holey/stream",
-        json={"columns": ["image"], "batch_size": 2, "null": {"image": str(file)}},
+        json={
+            "columns": ["image"],
+            "batch_size": 2,
+            "decode": {"image": [{"step": "Resize", "height": 8, "width": 8}]},
+            "null": {"image": str(file)},
+        },
         headers={"Authorization": f"Bearer {served.token_for('read:holey')}"},
     )
 
