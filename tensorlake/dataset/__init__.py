@@ -16,6 +16,7 @@ from tensorlake.dataset.core.rowset import RowSet, everything, rowset_of, sessio
 from tensorlake.dataset.display.signatures import with_options
 from tensorlake.dataset.display.viewer import check_server_is_installed, check_viewer_is_built
 from tensorlake.dataset.export.arrays.layout import TYPE_ATTRIBUTE
+from tensorlake.dataset.export.buckets import check_whole
 from tensorlake.dataset.export.destinations import TYPES_FILES
 from tensorlake.dataset.export.files import leads_outside
 from tensorlake.dataset.export.headers import stage_header
@@ -185,6 +186,7 @@ __all__ = [
     "check_server_is_installed",
     "check_url",
     "check_viewer_is_built",
+    "check_whole",
     "class_codes",
     "class_keys",
     "codec_of_files",

@@ -16,7 +16,7 @@ from tensorlake.storage.api.store import (
     nbytes_of,
     pieces_of,
 )
-from tensorlake.storage.api.urls import join_url, place_text, public_url, split_url
+from tensorlake.storage.api.urls import check_parts, join_url, place_text, public_url, split_url
 from tensorlake.storage.concurrency import runtime
 from tensorlake.storage.concurrency.fork_lock import ForkLock
 from tensorlake.storage.concurrency.lru_cache import LruCache
@@ -80,6 +80,7 @@ __all__ = [
     "Traced",
     "UnknownOutcomeError",
     "calls_of",
+    "check_parts",
     "check_path",
     "counted",
     "error_of_problem",

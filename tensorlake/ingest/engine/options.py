@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
+import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import wraps
 from os import PathLike
 from typing import Any, Final, Literal, TypedDict, TypeVar, cast, get_args
 
-from tensorlake.dataset import Dataset, OnConflict, create, open_dataset, with_options
+from tensorlake.dataset import (
+    Dataset,
+    OnConflict,
+    check_whole,
+    create,
+    open_dataset,
+    with_options,
+)
 from tensorlake.dataset import delete as delete_dataset
 from tensorlake.errors import DatasetNotFoundError, InvalidInputError, SchemaError, shown
 from tensorlake.quantities import check_flags, checked_integer
@@ -113,10 +122,12 @@ Importer = TypeVar("Importer", bound=Callable[..., Any])
 
 def shows_options(importer: Importer) -> Importer:
     """Show the options in the signature of an importer, and check what all importers take."""
+    source = next(iter(inspect.signature(importer).parameters))
 
     @wraps(importer)
     def checked(*args: Any, **given: Any) -> Any:
         _check(given)
+        _check_source(args[0] if args else given.get(source), given)
         began = _began.set(time.monotonic())
         try:
             return importer(*args, **given)
@@ -197,6 +208,18 @@ def destination(
     except DatasetNotFoundError:
         # it exists, but its creator was killed before the first commit record
         return create(url, schema(), **open_arguments)
+
+
+def _check_source(source: object, given: Mapping[str, Any]) -> None:
+    """Refuse a source that is, or is in, an export to a bucket that is not complete."""
+    if isinstance(source, str | PathLike):
+        places = [os.fspath(cast("str | PathLike[str]", source))]
+    elif isinstance(source, list | tuple):  # of files
+        listed = cast("Sequence[object]", source)
+        places = [os.path.dirname(one) for one in listed if isinstance(one, str | PathLike)]  # noqa: PTH120 - URLs too
+    else:
+        return
+    check_whole([one for one in places if isinstance(one, str)], given.get("storage_options"))
 
 
 def _check(given: Mapping[str, Any]) -> None:

@@ -31,7 +31,7 @@ from obstore import exceptions
 from obstore.store import AzureStore, GCSStore, HTTPStore, S3Store
 
 from tensorlake.errors import InvalidInputError, shown
-from tensorlake.storage.api.urls import public_url
+from tensorlake.storage.api.urls import check_parts, public_url
 
 OBJECT_SCHEMES: Final = ("s3", "gs", "az", "http", "https")
 
@@ -140,6 +140,8 @@ def connect(url: str, storage_options: Mapping[str, str] | None = None) -> Conne
         raise InvalidInputError(
             f"{place!r} names no bucket or host;\nuse '{scheme}://<bucket>/<path>'", url=place
         )
+    if scheme not in ("http", "https"):
+        check_parts(url)
     try:
         if scheme == "s3":
             client = _s3(bucket, prefix or None, options)

@@ -92,6 +92,26 @@ def split_url(url: str | os.PathLike[str]) -> tuple[str, str]:
     return scheme, rest
 
 
+def check_parts(url: str) -> None:
+    """Check that no part of a bucket's URL after the bucket is empty, ``.`` or ``..``.
+
+    Raises:
+        InvalidInputError: One is; no object of a bucket has such a name.
+
+    >>> check_parts("s3://bucket/lake/pets")
+    """
+    bucket, *parts = url.partition("://")[2].rstrip("/").split("/")
+    found = next((one for one in parts if one in ("", ".", "..")), None)
+    if found is not None:
+        place = public_url(url)
+        what = f"the part {found!r}" if found else "an empty part"
+        raise InvalidInputError(
+            f"the URL {place!r} has {what} after {bucket!r}, which no object in a bucket has"
+            "\ngive the path from the bucket on, with single slashes",
+            url=place,
+        )
+
+
 def join_url(url: str | os.PathLike[str], name: str) -> str:
     """Append a name to a URL or path.
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,7 +22,7 @@ import webdataset
 import zarr
 
 import tensorlake as tl
-from tensorlake.testing import S3Server, s3_server
+from tensorlake.testing import S3Server, latency_server, s3_server
 
 KINDS = {
     "coco": ["image"],
@@ -38,6 +39,7 @@ KINDS = {
     "zarr": None,
 }
 MARK = ".tensorlake-export"
+LOCK = f"{MARK}.lock"
 
 
 @pytest.fixture(scope="module")
@@ -121,12 +123,20 @@ def test_programs_of_others_read_them_where_they_are(
 
 
 @contextmanager
-def stopping(s3: S3Server, after: int) -> Iterator[tuple[str, list[str]]]:
+def stopping(
+    s3: S3Server, after: int, instead: Callable[[], None] | None = None
+) -> Iterator[tuple[str, list[str]]]:
     """The server behind a door that refuses what writes after a number of requests.
 
     Nothing at the root of a bucket is read, as by credentials for a folder of it.
+
+    Args:
+        s3: The server.
+        after: The number of requests.
+        instead: Called before the next request that writes, which is not refused then.
     """
     asked: list[str] = []
+    turn = threading.Lock()
 
     class Door(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -137,10 +147,15 @@ def stopping(s3: S3Server, after: int) -> Iterator[tuple[str, list[str]]]:
                 self.answer(403, b"<Error><Code>AccessDenied</Code></Error>")
                 return
             if self.command in ("PUT", "DELETE", "POST"):
-                if len(asked) == after:
+                with turn:
+                    is_next = len(asked) == after
+                    if not is_next or instead is not None:
+                        asked.append(f"{self.command} {self.path.partition('/lake/')[2]}")
+                if is_next and instead is None:
                     self.answer(403, b"<Error><Code>AccessDenied</Code></Error>")
                     return
-                asked.append(f"{self.command} {self.path.partition('/lake/')[2]}")
+                if is_next and instead is not None:
+                    instead()
             there = http.client.HTTPConnection(urlsplit(s3.endpoint).netloc, timeout=60)
             there.request(self.command, self.path, body, dict(self.headers))
             answer = there.getresponse()
@@ -190,17 +205,20 @@ def test_an_export_that_is_stopped_is_not_complete_and_is_replaced(
             storage_options={**options, "endpoint_url": endpoint},
         )
     found = objects(s3, url)
-    gone = [one for one in asked if one.startswith(("DELETE", "POST"))]
+    marked = [f"PUT out{LOCK}", f"PUT out{MARK}", f"DELETE out{LOCK}"]
+    replaced = asked[len(marked) : -len(marked)]
+    puts = [one for one in replaced if one.startswith("PUT")]
+    gone = [one for one in replaced if one.startswith("DELETE")]
 
     assert {name: one for name, one in found.items() if name != MARK} == files
-    assert asked[0] == asked[-1] == f"PUT out{MARK}"
-    puts = [one for one in asked[1:-1] if one.startswith("PUT")]
-    assert [*puts, *gone] == asked[1:-1]  # nothing is removed before all is there
+    assert asked == [*marked, *puts, *gone, *marked]  # nothing is removed before all is there
     assert {*puts[-2:]} == {"PUT out/index.json", "PUT out/tensorlake-types.json"}
     assert len(gone) == len(first) - len(found) > 2
 
-    for after in sorted({0, 1, 2, len(puts), len(asked) - 2, len(asked) - 1}):
+    for after in sorted({0, 1, 2, 3, 4, 3 + len(puts), *range(len(asked) - 4, len(asked))}):
+        client(s3).delete_object(**_key(f"{url}{LOCK}"))
         made.to_mds(url, shard_size=1000, overwrite=True, storage_options=options)
+        first = objects(s3, url)
         with (
             stopping(s3, after) as (endpoint, _),
             pytest.raises(tl.AccessError),
@@ -212,13 +230,161 @@ def test_an_export_that_is_stopped_is_not_complete_and_is_replaced(
                 storage_options={**options, "endpoint_url": endpoint},
             )
         left = objects(s3, url)
-        assert json.loads(left[MARK])["complete"] is (after == 0)
-        assert (left == first) is (after == 0)
+        is_held = left.pop(LOCK, None) is not None
+        assert is_held is (after in (1, 2, len(asked) - 2, len(asked) - 1))
+        assert json.loads(left[MARK])["complete"] is (after in (0, 1, len(asked) - 1))
+        assert (left == first) is (after in (0, 1))
+        if is_held:
+            with pytest.raises(tl.ConflictError, match=r"'out.tensorlake-export.lock' is held"):
+                made.to_mds(url, shard_size=1000, overwrite=True, storage_options=options)
         with pytest.raises(tl.InvalidInputError, match="is there already"):
             made[:9].to_mds(url, shard_size=1000, storage_options=options)
 
+    client(s3).delete_object(**_key(f"{url}{LOCK}"))
     made[:9].to_mds(url, shard_size=1000, overwrite=True, storage_options=options)
-    assert objects(s3, url) == found
+    again = objects(s3, url)
+    assert {**again, MARK: b""} == {**found, MARK: b""}
+    assert json.loads(again[MARK])["files"] == json.loads(found[MARK])["files"]
+
+
+def _key(url: str) -> dict[str, str]:
+    place = urlsplit(url)
+    return {"Bucket": place.netloc, "Key": place.path.strip("/")}
+
+
+def test_a_lock_that_a_process_left_is_replaced_after_some_time(
+    made: tl.Dataset, tmp_path: Path
+) -> None:
+    (tmp_path / "b").mkdir()
+    with latency_server(tmp_path) as server:
+        url, options = server.s3_url("b/out"), server.storage_options
+        made.to_mds(url, storage_options=options)
+        lock = tmp_path / "b" / f"out{LOCK}"
+        lock.touch()
+        with pytest.raises(tl.ConflictError, match="is held for 10 minutes at most"):
+            made[:9].to_mds(url, overwrite=True, storage_options=options)
+        written = lock.stat().st_mtime - 700
+        os.utime(lock, (written, written))
+
+        made[:9].to_mds(url, overwrite=True, storage_options=options)
+
+        assert not lock.exists()
+        back = tl.ingest.mds(url, "memory://bucket-exports-lock", storage_options=options)
+        assert len(back) == 9
+
+
+def test_of_two_exports_that_overwrite_at_once_no_mixture_is_complete(
+    s3: S3Server, made: tl.Dataset, tmp_path: Path
+) -> None:
+    url, options = f"{s3.fresh_url()}/out", s3.storage_options
+    ours, theirs = made[:20], made[30:]
+    given: dict[str, Any] = {"shard_size": 1500, "overwrite": True}
+    whole: list[dict[str, bytes]] = []
+    for rows in (ours, theirs):
+        rows.to_mds(tmp_path / "out", **given)
+        whole.append({f"/{one.name}": one.read_bytes() for one in (tmp_path / "out").iterdir()})
+    made.to_mds(url, storage_options=options, **given)
+    with stopping(s3, 1000) as (endpoint, asked):
+        ours.to_mds(url, storage_options={**options, "endpoint_url": endpoint}, **given)
+
+    outcomes: list[list[bool]] = []
+    for after in range(len(asked)):
+        made.to_mds(url, storage_options=options, **given)
+        ended: list[bool] = []
+
+        def write(rows: tl.View, at: str, ended: list[bool] = ended) -> None:
+            try:
+                rows.to_mds(url, storage_options={**options, "endpoint_url": at}, **given)
+                ended.append(True)
+            except tl.ConflictError:
+                ended.append(False)
+
+        with stopping(s3, after, lambda: write(theirs, s3.endpoint)) as (endpoint, _):
+            write(ours, endpoint)
+
+        left = objects(s3, url)
+        assert LOCK not in left
+        is_complete = json.loads(left.pop(MARK))["complete"]
+        theirs_ended, ours_ended = ended
+        assert not (theirs_ended and ours_ended), after
+        if is_complete:
+            assert left == whole[theirs_ended], after
+        else:
+            assert not ours_ended, after
+        outcomes.append([is_complete, ours_ended, theirs_ended])
+    made.to_mds(url, storage_options=options, **given)
+
+    assert [True, True, False] in outcomes
+    assert [True, False, True] in outcomes
+    back = tl.ingest.mds(url, "memory://bucket-exports-two", storage_options=options)
+    assert len(back) == 40
+
+
+@pytest.mark.parametrize("kind", ["mds", "webdataset", "tfrecord", "zarr", "litdata", "coco"])
+def test_importers_refuse_an_export_that_is_not_complete(
+    s3: S3Server, made: tl.Dataset, tmp_path: Path, kind: str
+) -> None:
+    root = s3.fresh_url()
+    url, options, read = f"{root}/out", s3.storage_options, getattr(tl.ingest, kind)
+    made.export(kind, url, columns=KINDS[kind], storage_options=options)
+    sources = {"coco": [f"{url}/annotations.json", f"{url}/images"]}.get(kind, [url])
+    dst = str(tmp_path / "back.tl")
+    read(*sources, dst, storage_options=options)
+    with stopping(s3, 4) as (endpoint, _), pytest.raises(tl.AccessError):
+        made[:9].export(
+            kind,
+            url,
+            columns=KINDS[kind],
+            overwrite=True,
+            storage_options={**options, "endpoint_url": endpoint},
+        )
+
+    with pytest.raises(tl.InvalidInputError, match=r"out.tensorlake-export' reports\n.*overwrite"):
+        read(*sources, dst, delete=True, storage_options=options)
+
+    assert len(tl.open(dst)) == 40
+
+
+def test_files_of_an_export_that_is_not_complete_are_refused_too(tmp_path: Path) -> None:
+    (tmp_path / f"out{MARK}").write_text('{"kind": "webdataset", "complete": false, "files": []}')
+    (tmp_path / "out").mkdir()
+    shard = tmp_path / "out" / "shard-000000.tar"
+    for source in (shard, str(shard), [shard], str(tmp_path / "out" / "*.tar"), f"{shard.parent}/"):
+        with pytest.raises(tl.InvalidInputError, match="is not complete"):
+            tl.ingest.webdataset(source, "memory://bucket-exports-files")
+
+
+def test_an_export_takes_no_place_that_another_has(s3: S3Server, made: tl.Dataset) -> None:
+    root, options = s3.fresh_url(), s3.storage_options
+    kept: dict[str, Any] = {"storage_options": options, "overwrite": True}
+    made.to_mds(f"{root}/out", storage_options=options)
+    made.to_parquet(f"{root}/file", storage_options=options)
+    before = objects(s3, root)
+
+    with pytest.raises(tl.InvalidInputError, match="is a folder, and a file would"):
+        made.to_parquet(f"{root}/out", **kept)
+    with pytest.raises(tl.InvalidInputError, match="is a file, and a folder would"):
+        made.to_mds(f"{root}/file", **kept)
+    with pytest.raises(tl.InvalidInputError, match="names a folder, and the export is one file"):
+        made.to_parquet(f"{root}/new/", **kept)
+    for to in (made.to_parquet, made.to_mds):
+        with pytest.raises(tl.InvalidInputError, match="out', which is another export"):
+            to(f"{root}/out/inside/more", **kept)
+
+    assert objects(s3, root) == before
+
+
+@pytest.mark.parametrize("part", ["..", ".", ""])
+@pytest.mark.parametrize("scheme", ["s3", "gs", "az"])
+def test_a_url_is_at_fault_for_its_parts(made: tl.Dataset, scheme: str, part: str) -> None:
+    url = f"{scheme}://bucket/a/{part}/out.parquet"
+    for call in (
+        made.to_parquet,
+        tl.open,
+        lambda at: tl.ingest.parquet(at, "memory://bucket-exports-parts"),
+    ):
+        with pytest.raises(tl.InvalidInputError, match=r"the URL .* has (the|an empty) part"):
+            call(url)
 
 
 def test_of_exports_to_one_place_at_once_one_is_there(s3: S3Server, made: tl.Dataset) -> None:
