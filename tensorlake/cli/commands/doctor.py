@@ -65,6 +65,7 @@ EXTRAS = {
     "ray": ("ray",),
     "graphs": ("pymetis", "torch_geometric"),
     "flows": ("dbos",),
+    "flwr": ("flwr",),
     "lance": ("lance",),
     "onnx": ("onnxruntime", "onnx"),
     "hf": ("datasets",),

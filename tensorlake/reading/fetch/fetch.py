@@ -49,12 +49,6 @@ HEADERS_TOGETHER = 8
 """Chunks whose units are planned together once all their headers have arrived: planning costs as
 much for one as for several, and the slowest of a few headers is not much later than the others."""
 
-PLANNING_TURNS = 2
-"""Turns of the storage loop from the plan of a pack's parts to its requests."""
-
-PACKS_IN_TURN = 16
-"""Packs that begin one after another; the others begin with the last of them."""
-
 ASIDE_UNITS_MIN = 32
 """Least number of parts that are verified and decoded in a thread; fewer once all are here."""
 
@@ -111,9 +105,8 @@ class RowFetches:
         for start in range(0, len(unknown), HEADERS_TOGETHER):
             some = unknown[start : start + HEADERS_TOGETHER]
             factories.append(partial(self._by_headers, spec, some))
-        for number, (places, chunks) in enumerate(together.values()):
-            parts = partial(self._parts, spec, places, chunks)
-            factories.append(partial(_in_turn, number, parts))
+        for places, chunks in together.values():
+            factories.append(partial(self._parts, spec, places, chunks))
         return await _all(factories)
 
     async def _whole(
@@ -251,16 +244,6 @@ def _likely_ranges(spec: TensorSpec, unknown: Sequence[tuple[int, ChunkKey, Int6
         if 2 * int(own.nbytes_by_chunk()[0]) <= key.nbytes:
             ranges.setdefault(key.pack, []).extend(map(tuple, own.ranges.tolist()))
     return ranges
-
-
-async def _in_turn(number: int, parts: Callable[[], Awaitable[list[Fetched]]]) -> list[Fetched]:
-    """Read parts of a pack once the requests of the packs before it are in flight.
-
-    Planning takes 1 to 2 ms a pack: no request would leave before all packs are planned.
-    """
-    for _ in range(PLANNING_TURNS * min(number, PACKS_IN_TURN)):
-        await asyncio.sleep(0)
-    return await parts()
 
 
 async def _all(

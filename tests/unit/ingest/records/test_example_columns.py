@@ -82,7 +82,12 @@ def test_damaged_records_are_never_parsed_to_other_values(rows, data):
 
     if found is None:
         return
-    expected = parse_example(bytes(records[row]))  # as one by one, or it would raise
+    try:
+        expected = parse_example(bytes(records[row]))
+    except ValueError as error:  # only numbers are decoded later
+        with pytest.raises(ValueError, match=str(error)):
+            _ = [one.numbers() for one in found.values() if one.kind != "bytes"]
+        return
     assert found.keys() == expected.keys()
     for name, feature in found.items():
         if feature.kind == "bytes":
