@@ -30,9 +30,9 @@ from tensorlake.storage import (
     nbytes_of,
 )
 
-LOOP_TURNS = 3
+LOOP_TURNS = 8
 """Turns of the event loop that a request takes: requests started together then overlap, also on a
-store that answers at once."""
+store that answers at once, and where each is the task of a hedge."""
 
 
 @dataclass(slots=True)
