@@ -158,7 +158,8 @@ class LeRobotDatasetMetadata:
     def stats(self) -> dict[str, dict[str, np.ndarray]]:
         """Statistics by which policies normalise: of all numbers, and of the pixels of some frames.
 
-        They are counted when they are first asked for.
+        They are counted when they are first asked for. Quantiles are those of all steps; LeRobot
+        averages estimates for each episode.
         """
         made: dict[str, FeatureStatistics] = {}
         positions = positions_of(self.steps)

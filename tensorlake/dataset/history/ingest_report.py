@@ -43,7 +43,8 @@ class IngestReport:
     """The result of an ingestion.
 
     The counts are of items: files, annotated images, records. Items known by position only, as
-    those of a table without ``key=``, are counted as rows.
+    those of a table without ``key=``, are counted as rows; but what is rejected is counted as it
+    was lost, a row or a part of the source with any number of rows: a shard, a row group, a chunk.
 
     Attributes:
         added: Items that are new in the source.
@@ -106,7 +107,7 @@ class IngestReport:
 
     @property
     def rejected(self) -> int:
-        """Number of items left out."""
+        """Number of items left out: of a shard or row group one, however many rows it has."""
         return len(self.skipped)
 
     @property
@@ -122,9 +123,12 @@ class IngestReport:
             RENAMED: self.renamed,
             "unchanged": self.unchanged,
             VANISHED: self.vanished,
-            "rejected": self.rejected,
         }
         counts += "".join(f", {count:,} {what}" for what, count in also.items() if count)
+        if self.rejected:  # an item may be a file with any number of rows
+            is_of_rows = self.unit == "row"
+            told = plural(self.rejected, "item") if is_of_rows else f"{self.rejected:,}"
+            counts += f", {told} rejected"
         if self.conflicts:
             counts += f", {plural(len(self.conflicts), 'conflict')}"
             items = len({one.item for one in self.conflicts})

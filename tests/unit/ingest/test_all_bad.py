@@ -243,6 +243,7 @@ def test_files_without_rows_are_left_out_wherever_they_are(
 
     assert ds["id"][:].tolist() == ([2, 3] if damaged == 0 else [0, 1])
     assert [one.item for one in ds.ingest_report.skipped] == [paths[damaged].name]
+    assert "2 rows added, 1 item rejected" in str(ds.ingest_report)
 
 
 @pytest.mark.parametrize("kind", ["csv", "hdf5", "parquet"])
