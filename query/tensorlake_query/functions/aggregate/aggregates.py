@@ -1,11 +1,11 @@
 """Across rows: COUNT, SUM, AVG, MIN, MAX, FIRST, ANY_VALUE, ARRAY_AGG, over all rows or a group's.
 
 NULLs do not count. Without any value COUNT is 0 and the others are NULL. SUM of integers is int64
-(uint64), exact or an error, of floats float64; AVG is float64, and so are VAR and STD, of the
-population as NumPy's are, and STDDEV, of a sample as SQL's is: NULL of one value. MIN and MAX keep
-the type, and skip NaN unless there is nothing else. FIRST is the group's first sample, also a NULL,
-ANY_VALUE the first non-NULL; both take anything, the others refuse arrays: ARRAY_SUM and its kin
-aggregate within a sample.
+(uint64), exact or an error, of floats float64; AVG is float64, of integers rounded once, and so are
+VAR and STD, of the population as NumPy's are, and STDDEV, of a sample as SQL's is: NULL of one
+value. MIN and MAX keep the type, and skip NaN unless there is nothing else. FIRST is the group's
+first sample, also a NULL, ANY_VALUE the first non-NULL; both take anything, the others refuse
+arrays: ARRAY_SUM and its kin aggregate within a sample.
 """
 
 from collections.abc import Callable
@@ -140,11 +140,11 @@ def bind_aggregate(site: Site, syntax: ast.Call) -> AggregateCall:
         argument = required_number(site, argument)
         return AggregateCall(argument, compute, column_type, syntax)
     argument = required_number(site, not_moment(site, argument) if name == "SUM" else argument)
-    if name == "AVG":
-        return _accumulated(argument, FLOAT, syntax, partial(Sums, is_mean=True))
     kind = np.dtype(argument.type.dtype).kind
     if kind == "f":
-        return _accumulated(argument, FLOAT, syntax, partial(Sums, is_mean=False))
+        return _accumulated(argument, FLOAT, syntax, partial(Sums, is_mean=name == "AVG"))
+    if name == "AVG":
+        return _accumulated(argument, FLOAT, syntax, partial(IntegerSums, np.dtype(np.int64)))
     dtype = np.dtype(np.uint64 if kind == "u" else np.int64)
 
     def overflow() -> QueryTypeError:

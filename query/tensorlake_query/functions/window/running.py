@@ -73,9 +73,7 @@ def running(call: AggregateCall) -> Compute:
         if name in {"MIN", "MAX"}:
             values = _extremes(column.values, known, frame.starts, is_min=name == "MIN")[last]
         else:
-            values = _sums(call, np.where(known, column.values, 0), frame)[last]
-            if name == "AVG":
-                values = values / np.maximum(counts, 1)
+            values = _sums(call, column.values, known, counts, frame)
         return UniformBatch(frame.by_row(values), frame.by_row(counts > 0))
 
     return compute
@@ -93,15 +91,37 @@ def scanned(ufunc: np.ufunc, values: AnyArray, starts: IntArray) -> AnyArray:
     return result
 
 
-def _sums(call: AggregateCall, values: AnyArray, frame: Frame) -> AnyArray:
-    """Return the sums so far; of integers that could overflow in two halves."""
-    dtype = np.dtype(call.type.dtype)
-    if dtype.kind == "f" or is_exact(values):
-        return scanned(np.add, values.astype(dtype), frame.starts)
-    high, low = (scanned(np.add, half, frame.starts) for half in halves(values))
+def _sums(
+    call: AggregateCall, values: AnyArray, known: BoolArray, counts: IntArray, frame: Frame
+) -> AnyArray:
+    """Return the sums or means so far; of integers that could overflow in two halves."""
+    is_mean, is_float = call.syntax.name == "AVG", values.dtype.kind == "f"
+    if is_mean and is_float:
+        return _means(values, known, counts, frame)
+    values = np.where(known, values, 0)
+    if is_float or is_exact(values):
+        sums = _added(values.astype(np.float64 if is_mean else call.type.dtype), frame)
+        return sums / np.maximum(counts, 1) if is_mean else sums
+    high, low = (_added(half, frame) for half in halves(values))
     accumulator = None if call.accumulate is None else call.accumulate()
-    assert isinstance(accumulator, IntegerSums), "SUM of integers is made of these"
-    return accumulator.joined(high, low)
+    assert isinstance(accumulator, IntegerSums), "SUM and AVG of integers are made of these"
+    return accumulator.joined(high, low, counts)
+
+
+def _means(values: AnyArray, known: BoolArray, counts: IntArray, frame: Frame) -> AnyArray:
+    """Return the means so far, by the distances from the first value of each partition."""
+    is_first = known & np.isfinite(values)
+    origins = np.zeros(len(values))
+    origins[frame.starts[is_first][::-1]] = values[is_first][::-1]
+    origins = origins[frame.starts]
+    with np.errstate(all="ignore"):  # infinite values, and sums
+        distances = np.where(known, values - origins, 0)
+        return origins[frame.last_peers] + _added(distances, frame) / np.maximum(counts, 1)
+
+
+def _added(values: AnyArray, frame: Frame) -> AnyArray:
+    """Return the sums of the frame of each place."""
+    return scanned(np.add, values, frame.starts)[frame.last_peers]
 
 
 def _extremes(values: AnyArray, known: BoolArray, starts: IntArray, *, is_min: bool) -> AnyArray:
