@@ -17,7 +17,7 @@ GROUP ?=
 
 # The groups of test-extras, and what each installs, in the versions of constraints/GROUP.txt and after torch where its tests
 # need that; they are in tests/extras/GROUP.
-EXTRAS := torch jax tf ray flows openapi otel flwr media graphs lerobot trainers vision croissant notebook formats mcp onnx trajectories
+EXTRAS := torch jax tf ray flows openapi otel flwr media graphs lerobot trainers vision croissant notebook formats hf mcp onnx trajectories
 EXTRAS_torch := torchdata
 EXTRAS_jax := jax orbax-checkpoint
 EXTRAS_tf := tensorflow-cpu google-crc32c
@@ -32,6 +32,7 @@ EXTRAS_lerobot := torchvision torchcodec datasets huggingface-hub av jsonlines d
 EXTRAS_trainers := lightning transformers accelerate
 EXTRAS_vision := torchvision albumentations pillow imagecodecs
 EXTRAS_croissant := mlcroissant pillow imagecodecs
+EXTRAS_hf := datasets pillow imagecodecs
 EXTRAS_notebook := anywidget fastapi uvicorn[standard] prometheus-client pyjwt[crypto] pillow
 EXTRAS_mcp := mcp pillow imagecodecs
 EXTRAS_onnx := onnxruntime onnx pillow imagecodecs
@@ -119,7 +120,7 @@ test-times: $(BIN)/python ## seconds of the default suite by room, held to tests
 	$(PYTEST_TWO) -p tests.tools.room_times --durations=30 $(ARGS)
 
 ifeq ($(GROUP),)
-test-extras: setup ## the tests with other libraries (GROUP=torch|jax|tf|ray|flows|openapi|otel|flwr|media|graphs|lerobot|trainers|vision|croissant|notebook|formats|mcp|onnx|trajectories: in its own environment)
+test-extras: setup ## the tests with other libraries (GROUP=torch|jax|tf|ray|flows|openapi|otel|flwr|media|graphs|lerobot|trainers|vision|croissant|notebook|formats|hf|mcp|onnx|trajectories: in its own environment)
 	@echo "groups that are tested in an environment of their own (make test-extras GROUP=…): $(EXTRAS); now what is installed in $(VENV)"
 	$(BIN)/python -m pytest -m extras $(ARGS)
 else ifeq ($(EXTRAS_$(GROUP)),)

@@ -475,7 +475,7 @@ def _keyed_rows(dataset: Dataset, source: Source[Item], known: KnownSource | Non
     texts = dict(enumerate(part.type.names))
     renamed = known.classes.get(part.id, {}) if known is not None else {}
     texts |= {code: text for text, code in class_codes(part, renamed).items()}
-    codes = dataset[part.name].to_list()
+    codes = dataset[part.name].to_numpy(null=-1).tolist()
     return [f"{texts.get(code)}/{name}" for code, name in zip(codes, names, strict=True)]
 
 

@@ -244,19 +244,6 @@ def test_mds_is_what_its_page_says(ds, tmp_path):
     }
 
 
-@pytest.mark.extras
-def test_streaming_reads_the_shards(ds, tmp_path):
-    streaming = pytest.importorskip("streaming")
-    ds.to_mds(tmp_path / "mds")
-
-    found = streaming.StreamingDataset(local=str(tmp_path / "mds"), batch_size=1)
-
-    assert found[3]["caption"] == "ü3"
-    assert found[3]["boxes"].tolist() == [[3] * 4] * 3
-    assert found[1]["label"] == 1
-    assert np.asarray(found[2]["image"]).tolist() == ds[2]["image"].tolist()
-
-
 # ---- what comes back
 
 

@@ -1,4 +1,4 @@
-"""Out into CSV, JSON lines, NumPy, zarr and Hugging Face: read by those libraries, and back."""
+"""Out into CSV, JSON lines, NumPy and zarr: read by those libraries, and back."""
 
 import datetime as dt
 import gzip
@@ -293,52 +293,6 @@ def test_tensors_inside_one_another_are_no_zarr_group():
 
     with pytest.raises(UnsupportedFeatureError, match="'a/values' would lie inside the array 'a'"):
         ds.to_zarr()
-
-
-# ---- Hugging Face
-
-
-@pytest.mark.extras
-def test_hugging_face_reads_every_feature_and_it_comes_back(ds):
-    datasets = pytest.importorskip("datasets")
-
-    hf = ds.to_hf()
-
-    assert isinstance(hf, datasets.Dataset)
-    assert hf.features["label"] == datasets.ClassLabel(names=["cat", "dog"])
-    assert hf.features["image"] == datasets.Image()
-    assert hf.features["grid"] == datasets.Array2D(shape=(2, 3), dtype="int16")
-    assert hf[0]["label"] == 1
-    assert np.asarray(hf[1]["image"]).tolist() == ds[1]["image"].tolist()
-    assert hf[2]["boxes"] == [[2] * 4] * 2
-    assert hf[1]["grid"] == [[6, 7, 8], [9, 10, 11]]
-    assert [row["kinds"] for row in hf] == [[0, 1], [], [1]]
-    assert [row["count"] for row in hf] == [1, None, 2**53 + 1]
-    assert hf[0]["seen"] == SEEN
-    assert len(hf[2]["clip"]) == 2
-    raw = hf.cast_column("image", datasets.Image(decode=False))
-    assert [row["image"]["bytes"] for row in raw] == [jpeg(i) for i in range(3)]
-    again = tl.ingest.huggingface(hf, "memory://tables-hf-again")
-    assert again["image"].bytes(1) == jpeg(1)
-    assert again["label"].names == ("cat", "dog")
-    names = ["label", "score", "vector", "grid"]
-    assert again.to_arrow(names).to_pylist() == ds.to_arrow(names).to_pylist()
-
-
-@pytest.mark.extras
-def test_hugging_face_takes_views_their_computed_columns_and_dropped_classes(tmp_path):
-    datasets = pytest.importorskip("datasets")
-    ds = tl.create("memory://tables-hf-view", {"y": tl.ClassLabel(["a", "b", "c"]), "x": "int64"})
-    ds.extend({"y": ["c", "a"], "x": [1, 2]})
-    ds["y"].drop_names(["b"])
-    ds.commit("two")
-
-    hf = ds.query("SELECT y, x * 2 AS twice ORDER BY x DESC").to_hf()
-
-    assert hf.features["y"] == datasets.ClassLabel(names=["a", "c"])
-    assert hf.to_dict() == {"y": [0, 1], "twice": [4, 2]}
-    hf.save_to_disk(tmp_path / "hf")
-    assert datasets.load_from_disk(tmp_path / "hf").to_dict() == hf.to_dict()
 
 
 def test_whole_row_fits_through_every_text_writer_twice(ds, tmp_path):
