@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import StrictBool
+
 from tensorlake_server.messages.messages import Asked, Message
 
 __all__ = ["ApprovalRequest", "FlowInfo", "FlowList", "FlowStep"]
@@ -41,4 +43,4 @@ class FlowList(Message):
 class ApprovalRequest(Asked):
     """The answer to the approval that a run waits for; False refuses."""
 
-    decision: bool = True
+    decision: StrictBool

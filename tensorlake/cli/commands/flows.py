@@ -13,7 +13,7 @@ from tensorlake.cli.exits import exits_cleanly
 from tensorlake.cli.options import AsJson
 from tensorlake.cli.output import print_json, print_table, print_text
 from tensorlake.cli.terms import Terms, with_terms
-from tensorlake.errors import InvalidInputError, missing_extra
+from tensorlake.errors import InvalidInputError, NotFoundError, missing_extra
 
 __all__ = ["flows"]
 
@@ -100,7 +100,7 @@ def list_runs(
     Example: tensorlake flows list --flow arrive
     """
     del terms
-    tl.flows.connect(database)
+    _connect(database)
     found = tl.flows.list_runs(flow=flow, limit=limit)
     if as_json:
         print_json([_described(one) for one in found])
@@ -127,7 +127,7 @@ def inspect(run: Id, *, database: Database = None, as_json: AsJson = False, term
     Example: tensorlake flows inspect 4314b997-3443-44d8-b0cf-bb25c8db083f
     """
     del terms
-    tl.flows.connect(database)
+    _connect(database)
     found = tl.flows.inspect(run)
     _print(found, as_json=as_json)
     if not as_json:
@@ -144,7 +144,7 @@ def retry(run: Id, *, database: Database = None, as_json: AsJson = False, terms:
     Example: tensorlake flows retry 4314b997-3443-44d8-b0cf-bb25c8db083f
     """
     del terms
-    tl.flows.connect(database)
+    _connect(database)
     _print(tl.flows.retry(run), as_json=as_json)
 
 
@@ -157,7 +157,7 @@ def cancel(run: Id, *, database: Database = None, as_json: AsJson = False, terms
     Example: tensorlake flows cancel 4314b997-3443-44d8-b0cf-bb25c8db083f
     """
     del terms
-    tl.flows.connect(database)
+    _connect(database)
     _print(tl.flows.cancel(run), as_json=as_json)
 
 
@@ -177,8 +177,23 @@ def approve(
     Example: tensorlake flows approve 4314b997-3443-44d8-b0cf-bb25c8db083f
     """
     del terms
-    tl.flows.connect(database)
+    _connect(database)
     _print(tl.flows.approve(run, decision=not refuse), as_json=as_json)
+
+
+def _connect(database: str | None) -> None:
+    """Choose a database that is there: a question makes no file.
+
+    Raises:
+        NotFoundError: It is a file that does not exist.
+    """
+    url = tl.flows.connect(database)
+    place = url.removeprefix("sqlite:///").partition("?")[0]
+    if place != url and not Path(place).exists():
+        raise NotFoundError(
+            f"there is no database of flows {place!r}"
+            "\ngive that of the runs: --database PLACE, or TENSORLAKE_FLOWS"
+        )
 
 
 def _value(text: str) -> Any:

@@ -70,7 +70,7 @@ def to_csv(
         if not _is_flat(field.type):
             raise UnsupportedFeatureError(
                 f"CSV does not support {field.name!r}, which is {_described(view, field)}"
-                "\nleave it out: columns=[…]; to_jsonl(dst) and to_parquet(dst) have lists",
+                "\nleave it out of the columns, or export JSON lines or Parquet, which have lists",
                 tensor=field.name,
             )
     schema = pa.schema([pa.field(one.name, _flat_type(one.type)) for one in fields])

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from tensorlake.errors import InvalidInputError, InvalidStateError, shown
@@ -21,6 +24,7 @@ T = TypeVar("T")
 
 APPROVAL_S = 10 * 365 * 86_400.0  # a flow that waits costs a row, and a thread while it runs
 WAITS_FOR = "waits_for"
+ASKED = "asked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +136,8 @@ def flow(
         InvalidStateError: There is a flow of this name.
         MissingExtraError: The extra ``flows`` is not installed.
     """
+    if name is not None and (not isinstance(name, str) or not name):
+        raise InvalidInputError(f"name={shown(name)}: give a name, as text", actual=name)
     if on is not None and not isinstance(on, Watch):
         raise InvalidInputError(f"on={shown(on)}: give flows.watch(prefix)", actual=on)
 
@@ -172,7 +178,7 @@ def step(
 
     Args:
         function: The function; its result is pickled.
-        retries: Calls after the first one that raises.
+        retries: Calls after the first one that raises; the error of the last one is raised.
         wait_s: Seconds before the first of them.
         backoff: The factor from one wait to the next.
 
@@ -181,18 +187,31 @@ def step(
     """
     checked_integer(retries, name="retries", least=0)
     for name, number in (("wait_s", wait_s), ("backoff", backoff)):
-        if isinstance(number, bool) or not isinstance(number, int | float) or not number >= 0:
-            raise InvalidInputError(f"{name}={shown(number)}: give a number of at least 0")
+        if (
+            isinstance(number, bool)
+            or not isinstance(number, int | float)
+            or not 0 <= number < math.inf
+        ):
+            raise InvalidInputError(f"{name}={shown(number)}: give a finite number of at least 0")
 
     def made(function: Callable[P, T]) -> Callable[P, T]:
-        as_step = dbos().DBOS.step(
+        decorated = dbos().DBOS.step(
             name=_name_of(function, "step"),
             retries_allowed=retries > 0,
             max_attempts=retries + 1,
             interval_seconds=wait_s,
             backoff_rate=backoff,
-        )
-        return as_step(function)
+        )(function)
+        given_up = dbos().error.DBOSMaxStepRetriesExceeded
+
+        @wraps(function)
+        def called(*args: P.args, **kwargs: P.kwargs) -> T:
+            try:
+                return decorated(*args, **kwargs)
+            except given_up as error:
+                raise error.errors[-1] from None
+
+        return called
 
     return made if function is None else made(function)
 
@@ -219,7 +238,8 @@ def approval(what: str, *, timeout_s: float | None = None) -> bool:
     """Wait in a flow for ``flows.approve(id)``, and return the decision.
 
     Args:
-        what: The question; each one of a run has its own text.
+        what: The question. A run that asks it again asks ``what (2)``, ``what (3)``, …: each one
+            has its own answer.
         timeout_s: Seconds after which the decision is False; None: it waits.
 
     Raises:
@@ -230,6 +250,10 @@ def approval(what: str, *, timeout_s: float | None = None) -> bool:
         raise InvalidStateError("flows.approval() waits in a flow, and none runs here")
     if not isinstance(what, str) or not what:
         raise InvalidInputError(f"approval({shown(what)}): give the question, as text", actual=what)
+    asked = engine.get_event(engine.workflow_id, ASKED, 0) or []
+    names = itertools.chain([what], (f"{what} ({number})" for number in itertools.count(2)))
+    what = next(name for name in names if name not in asked)
+    engine.set_event(ASKED, [*asked, what])
     engine.set_event(WAITS_FOR, what)
     answer = engine.recv(f"approval:{what}", APPROVAL_S if timeout_s is None else timeout_s)
     engine.set_event(WAITS_FOR, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import datetime as dt
+import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -93,10 +94,22 @@ def start(flow: str | Flow[..., Any], /, *args: Any, **kwargs: Any) -> FlowRun:
         flow: The flow, or its name.
         *args: Its arguments.
         **kwargs: Likewise.
+
+    Raises:
+        InvalidInputError: An argument cannot be pickled.
     """
     name = flow.name if isinstance(flow, Flow) else flow
     if not isinstance(name, str) or not name:
         raise InvalidInputError(f"give a flow or its name, got {shown(flow)}", actual=flow)
+    for given in (*args, *kwargs.values()):
+        try:
+            pickle.dumps(given)
+        except (pickle.PicklingError, TypeError, AttributeError) as error:
+            raise InvalidInputError(
+                f"an argument of flow {name!r} cannot be pickled: {shown(given)}: {error}"
+                "\ngive values, or functions of a module by their name",
+                actual=given,
+            ) from error
     with clients() as client:
         options = {"queue_name": QUEUE, "workflow_name": name}
         return _run(client, client.enqueue(options, *args, **kwargs).get_workflow_id())
@@ -128,6 +141,10 @@ def inspect(id: str) -> FlowRun:  # noqa: A002 - the name of the attribute
 def retry(id: str) -> FlowRun:  # noqa: A002 - likewise
     """Continue a run that failed or was cancelled, at the step that has no result.
 
+    That is the last step with the error of the run, or else its last step if that failed. An error
+    that the flow caught before is a result; one that its own code raised continues after its last
+    step.
+
     Raises:
         InvalidStateError: It is in another state.
         NotFoundError: There is no such run.
@@ -136,8 +153,11 @@ def retry(id: str) -> FlowRun:  # noqa: A002 - likewise
         found = _run(client, id)
         if found.state == "failed":
             steps = client.list_workflow_steps(id)
-            failed = [one["function_id"] for one in steps if one["error"] is not None]
-            first = failed[0] if failed else len(steps) + 1
+            ends = {one["function_id"]: _error(one["error"]) for one in steps}
+            last = max(ends, default=0)
+            failed = [number for number, error in ends.items() if error == found.error]
+            failed = failed or [number for number in (last,) if ends.get(number) is not None]
+            first = max(failed, default=last + 1)
             client.rewind_workflow(id, start_step=first, queue_name=QUEUE)
         elif found.state == "cancelled":
             client.resume_workflow(id, queue_name=QUEUE)
@@ -179,28 +199,29 @@ def approve(id: str, *, decision: bool = True) -> FlowRun:  # noqa: A002 - likew
     with clients() as client:
         found = _run(client, id)
         what = found.waits_for
-        is_open = what is not None and what not in found.answers
-        if not is_open or not _is_first(client, id, what, decision=decision):
+        if what is None or not _is_first(client, id, what, decision=decision):
             raise InvalidStateError(_answered(_run(client, id)))  # with an answer of just now
         return _run(client, id)
 
 
-def _is_first(client: Any, id_: str, what: str | None, *, decision: bool) -> bool:
+def _is_first(client: Any, id_: str, what: str, *, decision: bool) -> bool:
     """Send a decision and note it, in one transaction; return False if another one was sent before.
 
     The row of the run is written first: another answer at the same time waits, and reads this one.
+    A retry deletes the messages of the steps that it repeats: those questions are open again.
     """
     sql = import_module("sqlalchemy")  # dbos's own way to a database
     database = client._sys_db  # noqa: SLF001 - public calls do not tell whether a message is the first
-    runs = database.tables.workflow_status
+    runs, sent = database.tables.workflow_status, database.tables.notifications
+    topic, key = f"approval:{what}", f"{id_}/{what}"
+    is_sent = (sent.c.destination_uuid == id_) & (sent.c.topic == topic)
     is_run = runs.c.workflow_uuid == id_
     with database.engine.begin() as connection:
         connection.execute(sql.update(runs).where(is_run).values(attributes=runs.c.attributes))
         noted = connection.execute(sql.select(runs.c.attributes).where(is_run)).scalar() or {}
         answers = noted.get(ANSWERS, {})
-        if what in answers:
+        if connection.execute(sql.select(sent.c.topic).where(is_sent)).first():
             return False
-        topic, key = f"approval:{what}", f"{id_}/{what}"
         client.send_in_transaction(connection, id_, decision, topic, idempotency_key=key)
         noted = {**noted, ANSWERS: {**answers, what: decision}}
         connection.execute(sql.update(runs).where(is_run).values(attributes=noted))

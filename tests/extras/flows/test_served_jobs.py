@@ -360,6 +360,7 @@ def test_flows_are_listed_approved_retried_and_cancelled_over_http(
     lake: Lake, service: None
 ) -> None:
     del service
+    yes = {"decision": True}
     good, bad, late = (flows.start(publication, one) for one in ("pets", "broken", "late"))
     with lake.serving() as (_, address), ExitStack() as stack:
         reader, maintainer, clinic = (
@@ -368,7 +369,7 @@ def test_flows_are_listed_approved_retried_and_cancelled_over_http(
         )
         waiting = state_of(reader, good.id, "waiting")
         refused = [
-            client.post(f"/v1/flows/{good.id}/approve", json={}).status_code
+            client.post(f"/v1/flows/{good.id}/approve", json=yes).status_code
             for client in (reader, clinic)
         ]
         assert clinic.get("/v1/flows").status_code == 403  # of one dataset
@@ -376,9 +377,9 @@ def test_flows_are_listed_approved_retried_and_cancelled_over_http(
         answer_of(reader, ask(reader, "WHERE x < 3", **ASYNC).headers["Location"])
         for id_ in (good.id, bad.id):
             state_of(reader, id_, "waiting")
-            assert maintainer.post(f"/v1/flows/{id_}/approve", json={}).status_code == 200
+            assert maintainer.post(f"/v1/flows/{id_}/approve", json=yes).status_code == 200
         done, failed = state_of(reader, good.id, "done"), state_of(reader, bad.id, "failed")
-        again = maintainer.post(f"/v1/flows/{good.id}/approve", json={})
+        again = maintainer.post(f"/v1/flows/{good.id}/approve", json=yes)
         retried = maintainer.post(f"/v1/flows/{bad.id}/retry")
         state_of(reader, bad.id, "failed")
         state_of(reader, late.id, "waiting")

@@ -175,3 +175,17 @@ def test_a_file_of_flows_is_not_run_without_their_extra(run, monkeypatch, tmp_pa
     assert refused.code == 1
     assert "pip install 'tensorlake-dl[flows]'" in refused.err
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments", [("list",), ("inspect", "x"), ("retry", "x"), ("cancel", "x"), ("approve", "x")]
+)
+def test_a_question_about_flows_makes_no_database(run, monkeypatch, tmp_path, arguments):
+    monkeypatch.setattr("tensorlake.workloads.flows.database._chosen", {})
+    place = tmp_path / "mistyped.sqlite"
+
+    refused = run("flows", *arguments, "--database", str(place))
+
+    assert refused.code == 1
+    assert f"there is no database of flows {str(place)!r}" in refused.err
+    assert not place.exists()

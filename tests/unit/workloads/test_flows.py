@@ -59,8 +59,11 @@ def test_arguments_are_checked_before_the_engine_is_needed() -> None:
         (lambda: flows.watch("in", every_s=0), "give seconds, more than 0"),
         (lambda: flows.watch("in", every_s=float("nan")), "give seconds, more than 0"),
         (lambda: flows.step(retries=-1), "must be an integer >= 0"),
-        (lambda: flows.step(wait_s=-1.0), "wait_s=-1.0: give a number of at least 0"),
-        (lambda: flows.step(backoff=True), "backoff=True: give a number"),
+        (lambda: flows.step(wait_s=-1.0), "wait_s=-1.0: give a finite number of at least 0"),
+        (lambda: flows.step(wait_s=float("inf")), "wait_s=inf: give a finite number"),
+        (lambda: flows.step(backoff=True), "backoff=True: give a finite number"),
+        (lambda: flows.flow(name=3), "name=3: give a name, as text"),  # pyright: ignore[reportCallIssue, reportArgumentType] - wrong on purpose
+        (lambda: flows.start("f", lambda: 1), "an argument of flow 'f' cannot be pickled"),
         (lambda: flows.flow(on="in/"), "give flows.watch"),  # pyright: ignore[reportCallIssue, reportArgumentType] - wrong on purpose
         (lambda: flows.start(""), "give a flow or its name"),
         (lambda: flows.list(limit=0), "must be an integer >= 1"),

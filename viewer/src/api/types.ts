@@ -1081,11 +1081,8 @@ export interface components {
          * @description The answer to the approval that a run waits for; False refuses.
          */
         ApprovalRequest: {
-            /**
-             * Decision
-             * @default true
-             */
-            decision?: boolean;
+            /** Decision */
+            decision: boolean;
         };
         /**
          * AskedRows

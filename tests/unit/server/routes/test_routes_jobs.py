@@ -41,9 +41,20 @@ def test_a_server_without_flows_has_no_jobs(client: httpx.Client) -> None:
     ],
 )
 def test_a_server_without_flows_has_none(client: httpx.Client, method: str, path: str) -> None:
-    answer = client.request(method, f"/v1/flows{path}", json={} if "approve" in path else None)
+    body = {"decision": True} if "approve" in path else None
+    answer = client.request(method, f"/v1/flows{path}", json=body)
 
     assert (answer.status_code, answer.json()["code"]) == (501, "no-flows")
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"decision": None}, {"decision": "no"}, {"decision": "false"}, {"decision": 1}]
+)
+def test_an_approval_is_true_or_false_and_nothing_else(client: httpx.Client, body: object) -> None:
+    answer = client.post("/v1/flows/x/approve", json=body)
+
+    assert answer.status_code == 422
+    assert "decision" in answer.json()["detail"]
 
 
 @pytest.mark.skipif(find_spec("dbos") is not None, reason="the extra is installed")
