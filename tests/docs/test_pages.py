@@ -48,6 +48,16 @@ def test_each_page_to_start_from_names_the_extras_that_it_needs():
     assert set().union(*named.values()) <= project["optional-dependencies"].keys()
 
 
+def test_nothing_says_to_install_the_product_of_another_that_has_our_name():
+    texts = [ROOT / "README.md", *DOCS.rglob("*.md")]
+    texts += [
+        one for room in ("tensorlake", "query", "server") for one in (ROOT / room).rglob("*.py")
+    ]
+
+    wrong = re.compile(r"install (?:-\S+ )*['\"]?tensorlake(?![-\w/])")
+    assert [str(one) for one in texts if wrong.search(one.read_text("utf-8"))] == []
+
+
 def test_the_site_describes_every_public_name_once():
     described = [name for _, objects in site.pages().values() for name in objects]
 

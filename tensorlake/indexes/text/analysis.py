@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from tensorlake.errors import InvalidInputError, MissingExtraError
+from tensorlake.errors import InvalidInputError, missing_extra
 
 __all__ = ["Analysis", "Clause", "languages"]
 
@@ -151,8 +151,5 @@ def _snowball() -> Any:  # an untyped library
     try:
         import snowballstemmer
     except ImportError as error:
-        raise MissingExtraError(
-            "stems of words need the package 'snowballstemmer'\npip install 'tensorlake[text]'",
-            extra="text",
-        ) from error
+        raise missing_extra("reducing words to their stems", "text") from error
     return snowballstemmer
