@@ -79,14 +79,16 @@ def parsed_texts(column: str, query: Any) -> tuple[tuple[str, ...], bool]:
 
 
 def best_matches(scope: Scope, wanted: BestMatches) -> Ranking:
-    """Find the best matches of each question."""
+    """Find the best matches of each question; a phrase reads all texts, without positions."""
     reader = scope.rows.reader()
     index: OpenIndex | None = None
     with scan_where_damaged(wanted.column, url=scope.rows.url):
         index = _index_of(reader, wanted.column)
         if index is not None and not wanted.exact:
             analysis = Analysis.of(index.parts.parameters)
-            return _searched(scope, wanted, index, analysis)
+            clauses = [analysis.clauses(question) for question in wanted.questions]
+            if index.parts.parameters["positions"] or not _have_phrase(clauses):
+                return _searched(scope, wanted, index, analysis)
     analysis = Analysis() if index is None else Analysis.of(index.parts.parameters)
     return _searched(scope, wanted, None, analysis)
 
@@ -202,9 +204,13 @@ def _made(
     clauses: Sequence[Sequence[Clause]],
 ) -> PartsReader:
     """Index some rows in memory."""
-    has_phrase = any(len(one.terms) > 1 for question in clauses for one in question)
+    has_phrase = _have_phrase(clauses)
     postings = collected(_batches(scope, column, rows), analysis, has_positions=has_phrase)
     return MemoryParts.of(postings.built({"positions": has_phrase}))
+
+
+def _have_phrase(clauses: Sequence[Sequence[Clause]]) -> bool:
+    return any(len(one.terms) > 1 for question in clauses for one in question)
 
 
 def _batches(

@@ -68,6 +68,23 @@ def test_search_without_an_index_is_the_exact_order() -> None:
     ds.discard()
 
 
+@pytest.mark.parametrize("tokenizer", ["words", "trigram"])
+def test_index_without_positions_leaves_phrases_to_a_scan(tokenizer: str) -> None:
+    ds = tl.create(f"memory://search-phrases-{tokenizer}", {"text": "str"})
+    ds.extend({"text": ["an old car", "old red car", "car old", "older cars"]})
+    ds.commit("rows")
+    ds.create_index("text", "text", tokenizer=tokenizer)
+    ds.commit("index")
+
+    for question in ('"old car"', 'red "old car"'):
+        found = ds.search("text", question, k=4)
+        exact = ds.search("text", question, k=4, exact=True)
+        assert found.rows.tolist() == exact.rows.tolist()
+        assert 0 in found.rows
+        assert "texts read" in str(found.explain())
+    assert "index 'text'" in str(ds.search("text", "red", k=4).explain())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("where", [None, "x % 3 = 0", "x < 50", "x < 4000"])
 def test_index_finds_what_a_scan_finds(indexed: tl.Dataset, where: str | None) -> None:
