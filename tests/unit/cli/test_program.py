@@ -189,3 +189,20 @@ def test_a_question_about_flows_makes_no_database(run, monkeypatch, tmp_path, ar
     assert refused.code == 1
     assert f"there is no database of flows {str(place)!r}" in refused.err
     assert not place.exists()
+
+
+def test_ctrl_c_while_the_program_is_imported_ends_it_quietly():
+    code = """
+import sys, tensorlake.cli
+class Interrupted:
+    def find_spec(self, name, path, target=None):
+        if name.startswith("tensorlake.cli.program"):
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupted())
+tensorlake.cli.main(["--help"])
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
