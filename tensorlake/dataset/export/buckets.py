@@ -353,7 +353,8 @@ def check_whole(places: Sequence[str], storage_options: Mapping[str, Any] | None
     Raises:
         InvalidInputError: One is, or is in, such a folder.
     """
-    for place in dict.fromkeys(folder for one in places for folder in _folders_of(one)):
+    named = [place_text(one, what="src") for one in places]
+    for place in dict.fromkeys(folder for one in named for folder in _folders_of(one)):
         mark = _mark_beside(place, storage_options)
         if mark is not None and _is_incomplete(mark):
             shown = public_url(place)

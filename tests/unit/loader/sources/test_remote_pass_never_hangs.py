@@ -257,7 +257,7 @@ def test_closing_ends_a_pass_whose_server_is_silent(silent):
 
     assert threads_left() == []
     wait_for_storage()
-    assert silent.opened == 1
+    assert 1 <= silent.opened <= 4  # streams at once, of a source
     with pytest.raises(InvalidStateError, match="was closed"):
         next(iterator)
 

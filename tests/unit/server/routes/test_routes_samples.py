@@ -103,8 +103,9 @@ def test_a_range_is_a_part(
     assert answer.headers["Content-Range"].endswith(f"/{len(whole)}")
 
 
-def test_a_range_beyond_the_end_is_refused(client: httpx.Client) -> None:
-    answer = client.get(f"{SAMPLE}/image/3", headers={"Range": "bytes=999999-"})
+@pytest.mark.parametrize("start", ["999999", "9" * 5000])
+def test_a_range_beyond_the_end_is_refused(client: httpx.Client, start: str) -> None:
+    answer = client.get(f"{SAMPLE}/image/3", headers={"Range": f"bytes={start}-"})
 
     assert answer.status_code == 416
 
@@ -178,9 +179,7 @@ def test_images_of_a_query_are_named_by_their_place_in_it(client: httpx.Client) 
     )
 
 
-@pytest.mark.parametrize(
-    "asked", ["bytes=5-2", "bytes=-", "bytes=0-1,7-8", "bytes=a-b", "bytes=" + "9" * 5000 + "-"]
-)
+@pytest.mark.parametrize("asked", ["bytes=5-2", "bytes=-", "bytes=0-1,7-8", "bytes=a-b"])
 def test_what_is_no_range_is_answered_by_the_whole(client: httpx.Client, asked: str) -> None:
     whole = client.get(f"{SAMPLE}/image/3")
 
