@@ -7,24 +7,19 @@ nothing is sorted, no row is kept, and each batch is over in milliseconds. Integ
 class labels have such tables, as far as these stay small. Distinct texts, floats and integers that
 are far apart are looked up in a dict, batch by batch, where they are few. Where there
 are too many of either (`TooSparseError`) the caller groups all rows at once, by `group_rows`.
-
-While there are few groups, a batch has aggregates of its own, which are merged in the order of the
-batches. Other threads make those of batches whose keys all have a number (`begun`), by copies of
-the tables; only `add` extends them. So sums have the same bits in any number of threads.
 """
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
-from msgspec import Struct
 
 from tensorlake_query.execution.columns import SourceReader
 from tensorlake_query.functions.aggregate.accumulators import Accumulator, RowGroups
 from tensorlake_query.planning.plan import Aggregate
 from tensorlake_query.values.bound import Bound, CodesRef, ColumnRef, show
 from tensorlake_query.values.group_keys import TEXT_KEY_NBYTES, codes_of, json_key
-from tensorlake_query.values.memory import Held, charge, collecting, current, hold
+from tensorlake_query.values.memory import charge, collecting, current, hold
 from tensorlake_query.values.source import AnyArray, ColumnType, IntArray, UniformBatch
 from tensorlake_query.values.vectors import (
     Vector,
@@ -41,8 +36,6 @@ MAX_KEYS = 32  # each is a dimension of the table of groups, and NumPy has 64
 FEW_VALUES, OFTEN = 1 << 10, 8  # more of a batch, and more than one of so many rows, are too many
 MAX_VALUES = 1 << 17  # in a dict: above, hashing all rows at once costs less than looking them up
 BLOCK_ROWS = 1 << 15  # that are grouped together: what this makes of them stays in a core's cache
-FEW_GROUPS = BLOCK_ROWS // OFTEN  # aggregates of more cost as much for each block as its rows do
-SHARED_PLACES = 1 << 16  # of tables that are copied for other threads
 GROUP_NBYTES = 64  # of a group: its places in the tables, its keys
 ONE_GROUP = np.zeros((), np.int64)
 
@@ -131,91 +124,29 @@ class Grouping:
             call.accumulate() for call in plan.calls if call.accumulate is not None
         ]
         self._of_call = _arguments(plan)[1]
-        self._known: _Known | None = None  # replaced, never changed: other threads look at it
         self.count = 0 if plan.keys else 1
 
-    @property
-    def is_shared(self) -> bool:
-        """Whether `begun` may help."""
-        return self._known is not None
-
-    def begun(self, vectors: Sequence[Vector], num_rows: int) -> "Part | None":
-        """Aggregate a batch for `add`, in any thread; None where it has keys without a number."""
-        known = self._known
-        return None if known is None else self._part(vectors, num_rows, known.groups)
-
-    def add(self, vectors: Sequence[Vector], num_rows: int, part: "Part | None" = None) -> None:
-        """Add a batch.
+    def add(self, vectors: Sequence[Vector], num_rows: int) -> None:
+        """Add a batch, some rows at a time.
 
         Args:
             vectors: the values of `streamed_exprs`.
             num_rows: of how many rows they are.
-            part: what `begun` made of them.
 
         Raises:
             TooSparseError: the keys have too many possible values.
         """
         has_tables = bool(self._columns) and all(isinstance(one, _Codes) for one in self._columns)
-        if not has_tables or self.count > FEW_GROUPS:
-            step = max(BLOCK_ROWS, self.count * OFTEN) if has_tables else max(num_rows, 1)
-            self._known = None
-            self._add_blocks(vectors, num_rows, step, self._numbered_groups, self._accumulators)
-            return
-        before = self.count
-        part = part or self._part(vectors, num_rows, self._numbered_groups)
-        assert part is not None, "all keys have a number now"
-        same = np.arange(self.count)
-        for mine, other in zip(self._accumulators, part.accumulators, strict=True):
-            mine.merge(other, same, self.count)
-        part.held.drop()
-        if self.count > before:
-            self._known = self._copied()
-
-    def _part(
-        self,
-        vectors: Sequence[Vector],
-        num_rows: int,
-        groups_of: "Callable[[Sequence[Vector], int], RowGroups | None]",
-    ) -> "Part | None":
-        held = hold("the aggregates of a batch")
-        made = [call.accumulate() for call in self._plan.calls if call.accumulate is not None]
-        with collecting(held):
-            is_whole = self._add_blocks(vectors, num_rows, BLOCK_ROWS, groups_of, made)
-        return Part(made, held) if is_whole else None
-
-    def _add_blocks(
-        self,
-        vectors: Sequence[Vector],
-        num_rows: int,
-        step: int,
-        groups_of: "Callable[[Sequence[Vector], int], RowGroups | None]",
-        accumulators: Sequence[Accumulator],
-    ) -> bool:
-        """Add rows to accumulators, some at a time; False where the groups of some are unknown."""
+        step = max(BLOCK_ROWS, self.count * OFTEN) if has_tables else max(num_rows, 1)
         for start in range(0, max(num_rows, 1), step):
             stop = min(start + step, num_rows)
             is_all = (start, stop) == (0, num_rows)
             some = vectors if is_all else [slice_of(each, start, stop) for each in vectors]
-            groups = groups_of(some[: len(self._keys)], stop - start)
-            if groups is None:
-                return False
-            arguments = some[len(self._keys) :]
-            for place, accumulator in zip(self._of_call, accumulators, strict=True):
+            keys, arguments = some[: len(self._keys)], some[len(self._keys) :]
+            of_row = self._groups(keys) if keys else np.broadcast_to(ONE_GROUP, stop - start)
+            groups = RowGroups(of_row, self.count)
+            for place, accumulator in zip(self._of_call, self._accumulators, strict=True):
                 accumulator.add(None if place < 0 else arguments[place], groups)
-        return True
-
-    def _numbered_groups(self, keys: Sequence[Vector], num_rows: int) -> RowGroups:
-        of_row = self._groups(keys) if keys else np.broadcast_to(ONE_GROUP, num_rows)
-        return RowGroups(of_row, self.count)
-
-    def _copied(self) -> "_Known | None":
-        """Return what other threads may look up: copies of the tables, unless they are large."""
-        columns = [one for one in self._columns if isinstance(one, _Codes)]
-        num_places = sum(one.num_places for one in columns) + len(self._numbers)
-        if len(columns) < len(self._columns) or num_places > SHARED_PLACES:
-            return None
-        copies = tuple(one.copied() for one in columns)
-        return _Known(copies, self._numbers.copy(), tuple(self._capacities), self.count)
 
     def slots(self, reader: SourceReader) -> list[Vector]:
         """Return the keys of each group, and the aggregates; texts are read, one a group."""
@@ -266,7 +197,9 @@ class Grouping:
     def _combined(self, codes: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
         """Return the group of each row by the codes of its keys, and the first rows of new ones."""
         self._make_room([column.count for column in self._columns])
-        place = _places(codes, self._capacities)
+        place = codes[0]
+        for code, capacity in zip(codes[1:], self._capacities[1:], strict=True):
+            place = place * capacity + code
         groups, rows = numbered(self._numbers, place, self.count)
         self.count += len(rows)
         return groups, rows
@@ -286,45 +219,6 @@ class Grouping:
         numbers = np.full(wanted, -1)
         numbers[tuple(map(slice, self._capacities))] = self._numbers.reshape(self._capacities)
         self._numbers, self._capacities = numbers.reshape(-1), wanted
-
-
-class Part(Struct, frozen=True):
-    """The aggregates of a batch, and the memory that they take."""
-
-    accumulators: list[Accumulator]
-    held: Held
-
-
-class _Known(Struct, frozen=True):
-    """Keys that have a number: the tables as they were."""
-
-    columns: "tuple[_Codes, ...]"
-    numbers: IntArray
-    capacities: tuple[int, ...]
-    count: int
-
-    def groups(self, keys: Sequence[Vector], num_rows: int) -> RowGroups | None:
-        """Return the groups of rows; None where some have none yet."""
-        del num_rows
-        found: list[IntArray] = []
-        for column, key in zip(self.columns, keys, strict=True):
-            codes = column.known(key)
-            if codes is None:
-                return None
-            found.append(codes)
-        if len(found) == 1:
-            return RowGroups(found[0], self.count)
-        of_row = self.numbers.take(_places(found, self.capacities))
-        is_known = not len(of_row) or of_row.min() >= 0
-        return RowGroups(of_row, self.count) if is_known else None
-
-
-def _places(codes: Sequence[IntArray], capacities: Sequence[int]) -> IntArray:
-    """Return the place of each combination of codes in the table of groups."""
-    place = codes[0]
-    for code, capacity in zip(codes[1:], capacities[1:], strict=True):
-        place = place * capacity + code
-    return place
 
 
 def numbered(table: IntArray, place: AnyArray, count: int) -> tuple[IntArray, IntArray]:
@@ -349,10 +243,10 @@ def numbered(table: IntArray, place: AnyArray, count: int) -> tuple[IntArray, In
 class _Codes:
     """Codes of a key's values, numbered as they appear; the last place is that of NULL."""
 
-    def __init__(self, low: int = 0, table: IntArray | None = None, count: int = 0) -> None:
-        self._low = low
-        self._table = np.full(1, -1) if table is None else table
-        self.count = count
+    def __init__(self) -> None:
+        self._low = 0
+        self._table = np.full(1, -1)
+        self.count = 0
 
     def of(self, vector: Vector) -> tuple[IntArray, IntArray]:
         """Return the code of each row, and the first rows of new codes.
@@ -366,23 +260,6 @@ class _Codes:
         codes, rows = numbered(self._table, self._place(values, vector), self.count)
         self.count += len(rows)
         return codes, rows
-
-    def known(self, vector: Vector) -> IntArray | None:
-        """Return the code of each row; None where some have none yet."""
-        values, present = _integers(vector)
-        if len(present) and not self._covers(int(present.min()), int(present.max())):
-            return None
-        codes = self._table.take(self._place(values, vector))
-        return codes if not len(codes) or codes.min() >= 0 else None
-
-    @property
-    def num_places(self) -> int:
-        """The size of the table."""
-        return len(self._table)
-
-    def copied(self) -> "_Codes":
-        """Return codes that stay as they are."""
-        return _Codes(self._low, self._table.copy(), self.count)
 
     def _place(self, values: AnyArray, vector: Vector) -> AnyArray:
         if vector.valid is not None:

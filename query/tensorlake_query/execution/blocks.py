@@ -12,7 +12,6 @@ import numpy as np
 
 from tensorlake_query.execution.aggregation import (
     Grouping,
-    Part,
     TooSparseError,
     is_streamed,
     streamed_exprs,
@@ -20,7 +19,6 @@ from tensorlake_query.execution.aggregation import (
 from tensorlake_query.execution.batches import (
     BATCH_GROWTH,
     FIRST_BATCH_ROWS,
-    Values,
     compute,
     pieces,
     rows_of,
@@ -188,21 +186,13 @@ class Block:
         grouping = Grouping(plan, numbered)
         exprs = streamed_exprs(plan, numbered)
         parts = self._parts(plan.input, exprs)
-        is_pairs = isinstance(self._reader.source, JoinSource)  # made by the calling thread
+        work = partial(values_of, exprs, check=self._run.deadline.check)
         self._is_by_piece = self._sees_pairs_once(plan)
-
-        def work(piece: Scope) -> tuple[Values, Part | None]:
-            values = values_of(exprs, piece, self._run.deadline.check)
-            return values, grouping.begun(values.vectors, len(piece))
-
-        def gains() -> bool:
-            return grouping.is_shared and not is_pairs
 
         try:
             with self._run.step(OPERATORS[Aggregate]), np.errstate(all="ignore"):
-                mapped = self._run.workers.mapped(work, parts, exprs, gains)
-                for piece, (values, part) in mapped:
-                    grouping.add(values.vectors, len(piece), part)
+                for piece, values in self._run.workers.mapped(work, parts, exprs):
+                    grouping.add(values.vectors, len(piece))
                     values.held.drop()
                 made = grouping.slots(self._reader)
                 slots = {f"#{number}": each for number, each in enumerate(made)}

@@ -1,7 +1,7 @@
 """Batches of one run computed side by side: NumPy lets go of the interpreter while it computes.
 
 Results come in the order of their batches, as if computed one after the other. Three things run in
-the calling thread: what is so cheap that handing a batch over costs as much; functions of the
+the calling thread: conditions so cheap that handing a batch over costs as much; functions of the
 user, which may not be thread-safe; and queries inside expressions, which are runs of their own.
 
 Work on all rows at once is left while it is under way: a sort of 10⁷ rows is one call of NumPy that
@@ -38,11 +38,7 @@ class Workers:
         self._pool: ThreadPoolExecutor | None = None
 
     def mapped(
-        self,
-        function: Callable[[Item], Made],
-        items: Iterable[Item],
-        exprs: Sequence[Bound],
-        gains: Callable[[], bool] | None = None,
+        self, function: Callable[[Item], Made], items: Iterable[Item], exprs: Sequence[Bound]
     ) -> Iterator[tuple[Item, Made]]:
         """Yield each item with what the function makes of it, in order.
 
@@ -53,21 +49,17 @@ class Workers:
             function: evaluates expressions for an item; called in several threads.
             items: the work; read by the caller's thread, a few ahead.
             exprs: what the function evaluates.
-            gains: whether it gains by threads at this moment, however cheap these are.
         """
         iterator = iter(items)
         for item in iterator:
             yield item, function(item)
             break
-        are_costly, are_safe = are_threadable(exprs), may_be_threaded(exprs)
+        if not are_threadable(exprs):
+            yield from ((item, function(item)) for item in iterator)
+            return
         begun: deque[tuple[Item, Future[Made]]] = deque()
         try:
             for item in iterator:
-                if not are_costly and not (are_safe and gains is not None and gains()):
-                    while begun:
-                        yield _finished(begun, function)
-                    yield item, function(item)
-                    continue
                 context = copy_context()  # what the caller counts, and how NumPy is to warn
                 begun.append((item, self._started().submit(context.run, function, item)))
                 if len(begun) > thread_count():
@@ -108,16 +100,11 @@ def _finished(
 
 def are_threadable(exprs: Sequence[Bound]) -> bool:
     """Return whether expressions may be evaluated in several threads at once, and gain by it."""
-    calls = [node for expr in exprs for node in walk_bound(expr) if isinstance(node, Apply)]
-    return sum(call.cost for call in calls) >= THREADED_COST and may_be_threaded(exprs)
-
-
-def may_be_threaded(exprs: Sequence[Bound]) -> bool:
-    """Return whether expressions may be evaluated in several threads at once."""
-    return not any(
+    nodes = [node for expr in exprs for node in walk_bound(expr)]
+    calls = [node for node in nodes if isinstance(node, Apply)]
+    return sum(call.cost for call in calls) >= THREADED_COST and not any(
         isinstance(node, QueryRef | CorpusRef) or (isinstance(node, Apply) and node.role == "user")
-        for expr in exprs
-        for node in walk_bound(expr)
+        for node in nodes
     )
 
 

@@ -192,46 +192,35 @@ class Keyed(Numbers):
 SPREAD = "SELECT k, COUNT(*) AS n, SUM(y) AS s, AVG(y) AS m, MAX(y) AS x, VAR(y) AS v GROUP BY k"
 
 
-def test_groups_are_aggregated_in_several_threads_to_the_same_bits(monkeypatch):
-    found = []
-    for count in (4, 1, 0):
-        source = Keyed(MAX_BATCH_ROWS * 4)
-        monkeypatch.setattr(workers_module, "thread_count", lambda count=count: max(count, 1))
-        if not count:
-            monkeypatch.setattr(workers_module, "may_be_threaded", lambda exprs: False)
-        found.append(compile_query(SPREAD, source.schema).run(source).columns)
-        assert (source.threads == {threading.get_ident()}) == (not count)
+def test_groups_of_cheap_keys_are_aggregated_in_blocks_in_the_thread_that_asked():
+    source = Keyed(MAX_BATCH_ROWS * 4)
 
-    several, one, caller = found
-    for name in several:
-        assert several[name].values.tobytes() == one[name].values.tobytes()
-        assert several[name].values.tobytes() == caller[name].values.tobytes()
-    assert several["k"].values.tolist() == list(range(20))
-    assert several["n"].values.tolist() == np.bincount(source.k).tolist()
+    found = compile_query(SPREAD, source.schema).run(source).columns
+
+    assert source.threads == {threading.get_ident()}
+    assert found["k"].values.tolist() == list(range(20))
+    assert found["n"].values.tolist() == np.bincount(source.k).tolist()
     sums = [source.y[source.k == key].sum() for key in range(20)]
-    assert np.allclose(several["s"].values, sums, rtol=1e-12)
-    assert not query_threads()
+    assert np.allclose(found["s"].values, sums, rtol=1e-12)
 
 
-def test_keys_of_two_columns_and_null_are_grouped_in_several_threads():
+def test_keys_of_two_columns_and_null_are_grouped():
     source = Keyed(MAX_BATCH_ROWS * 4)
     text = "SELECT k % 3 AS a, NULLIF(k, 5) AS b, COUNT(*) AS n GROUP BY k % 3, NULLIF(k, 5)"
 
     found = compile_query(text, source.schema).run(source).columns
 
-    assert len(source.threads) > 1
     assert found["a"].values.tolist() == [key % 3 for key in range(20)]
     assert found["b"].valid.tolist() == [key != 5 for key in range(20)]
     assert found["n"].values.tolist() == np.bincount(source.k).tolist()
 
 
-def test_groups_in_several_threads_are_left_when_the_run_is_called_off():
+def test_groups_are_left_when_the_run_is_called_off():
     source = Keyed(MAX_BATCH_ROWS * 8)
 
     with pytest.raises(QueryLimitError, match="cancelled"):
         compile_query(SPREAD, source.schema).run(source, cancelled=lambda: source.is_over)
 
-    assert len(source.threads) > 1
     assert not query_threads()
 
 
