@@ -353,8 +353,7 @@ def check_whole(places: Sequence[str], storage_options: Mapping[str, Any] | None
     Raises:
         InvalidInputError: One is, or is in, such a folder.
     """
-    named = [place_text(one, what="src") for one in places]
-    for place in dict.fromkeys(folder for one in named for folder in _folders_of(one)):
+    for place in dict.fromkeys(folder for one in places for folder in _folders_of(one)):
         mark = _mark_beside(place, storage_options)
         if mark is not None and _is_incomplete(mark):
             shown = public_url(place)
@@ -385,7 +384,7 @@ def _mark_beside(place: str, options: Mapping[str, Any] | None) -> bytes | None:
         return None
     if place.lower().startswith(READ_ONLY):  # servers, of which not all answer for each name
         return None
-    parent, _, name = place.rpartition("/")
+    parent, _, name = place_text(place, what="src").rpartition("/")
     with suppress(AccessError, InvalidInputError, UnsupportedError):  # reading the files raises it
         return run(open_store(parent, storage_options=options).get(f"{name}{MARK_ENDING}"))
     return None
