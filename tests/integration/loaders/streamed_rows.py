@@ -15,6 +15,7 @@ import numpy as np
 import simplejpeg
 
 import tensorlake as tl
+from tensorlake.loader import Loader
 from tensorlake_server import Settings, create_app
 from tensorlake_server.auth.tokens import create_token
 from tests.support.serving import listening
@@ -154,3 +155,18 @@ def digest_of(batch: dict[str, Any]) -> str:
 
 IMAGE = {"image": [tl.decode.RandomResizedCrop(24, 24), tl.decode.Flip(), tl.decode.ToFloat()]}
 MOVABLE = ["image", "boxes", "labels", "mask", "objects", "shape"]
+
+
+def check_batches(local: Loader, remote: Loader, resumed: Loader) -> None:
+    """Check that two epochs of a server are those of a local loader, also resumed half-way."""
+    expected = [[digest_of(batch) for batch in local] for _ in range(2)]
+    whole, states = [], []
+    for batch in remote:
+        whole.append(digest_of(batch))
+        states.append(remote.state_dict())
+    resumed.load_state_dict(states[len(states) // 2])
+    rest = [digest_of(batch) for batch in resumed]
+
+    assert whole == expected[0]
+    assert [digest_of(batch) for batch in remote] == expected[1]
+    assert rest == (expected[0][len(states) // 2 + 1 :] or expected[1])

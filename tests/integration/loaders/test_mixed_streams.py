@@ -18,6 +18,7 @@ from tests.integration.loaders.streamed_rows import (
     MOVABLE,
     ROWS,
     Served,
+    check_batches,
     digest_of,
     jittered,
     picture,
@@ -143,17 +144,7 @@ def test_batches_are_equal_to_those_of_a_local_loader_before_and_after_a_resume(
     remote = there.loader(**arguments, decode_on="server")
     resumed = there.loader(**arguments, decode_on="server")
 
-    expected = [[digest_of(batch) for batch in local] for _ in range(2)]
-    whole, states = [], []
-    for batch in remote:
-        whole.append(digest_of(batch))
-        states.append(remote.state_dict())
-    resumed.load_state_dict(states[len(states) // 2])
-    rest = [digest_of(batch) for batch in resumed]
-
-    assert whole == expected[0]
-    assert [digest_of(batch) for batch in remote] == expected[1]
-    assert rest == (expected[0][len(states) // 2 + 1 :] or expected[1])
+    check_batches(local, remote, resumed)
     assert remote.state_dict() == local.state_dict()
     remote.close()
 
