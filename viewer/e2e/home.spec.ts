@@ -16,7 +16,7 @@ test("home finds datasets by name, and a click opens one", async () => {
   const page = await open("");
 
   await page.getByLabel("Find a dataset").fill("cam");
-  await expect.poll(() => page.getByRole("main").getByRole("button").count()).toBe(1);
+  await expect.poll(() => page.getByRole("main").getByRole("listitem").count()).toBe(1);
   await expect.poll(() => page.getByRole("status").innerText()).toMatch(/^1 of \d+ datasets$/);
   await page.getByRole("button", { name: /^cameras/ }).click();
 
