@@ -62,7 +62,7 @@ from tensorlake_query.values.bound import (
     show,
     span_of,
 )
-from tensorlake_query.values.conversions import as_condition
+from tensorlake_query.values.conversions import as_condition, condition_hint
 from tensorlake_query.values.order import SortKey
 from tensorlake_query.values.parameters import parameter_value, plain_values, scalar_type
 from tensorlake_query.values.times import interval_of_text, moment_of_text
@@ -169,7 +169,9 @@ class Binder:
         condition = as_condition(bound)
         if condition is None:
             raise self.type_error(
-                f"{clause} needs a condition, and {show(bound)} is {describe(bound.type)}", bound
+                f"{clause} needs a condition, and {show(bound)} is {describe(bound.type)}",
+                bound,
+                condition_hint(bound),
             )
         if condition.type.shape:
             raise self._array_condition(expr, clause)

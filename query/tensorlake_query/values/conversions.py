@@ -10,7 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from tensorlake_query.values.bound import Apply, Bound, Constant, Kernel
+from tensorlake_query.syntax import ast
+from tensorlake_query.syntax.printer import print_expr
+from tensorlake_query.values.bound import Apply, Bound, Constant, Kernel, show
 from tensorlake_query.values.source import AnyArray, ColumnType, UniformBatch
 from tensorlake_query.values.types import BOOL, FLOAT, TEXT, is_numeric
 from tensorlake_query.values.vectors import Vector, elementwise, object_array, python_values
@@ -46,9 +48,14 @@ def as_text(expr: Bound) -> Bound | None:
 
 
 def as_condition(expr: Bound) -> Bound | None:
-    """Return the expression as booleans (a number: is it not 0), or None if it cannot be one."""
+    """Return the expression as booleans (a number: is it not 0), or None if it cannot be one.
+
+    A class label cannot: its code is not 0 for every class but the first.
+    """
     if expr.type.kind == "bool":
         return expr
+    if expr.type.kind == "label":
+        return None
     if isinstance(expr, Constant) and expr.value is None:
         return Constant(None, replace(BOOL, nullable=True), expr.syntax)
     if is_numeric(expr.type) and expr.type.timestamp_unit is None:
@@ -61,6 +68,25 @@ def as_condition(expr: Bound) -> Bound | None:
     if expr.type.kind == "json":
         return converted(expr, _json_kernel(_is_bool, np.bool_), replace(BOOL, nullable=True))
     return None
+
+
+def condition_hint(expr: Bound, *, each: bool = False) -> str:
+    """Return how to write a condition of class labels; nothing for other expressions.
+
+    Args:
+        expr: The labels.
+        each: Whether a condition of each label of an array is accepted.
+    """
+    if expr.type.kind != "label":
+        return ""
+    shown = show(expr)
+    names = [name for name in expr.type.names or () if name]  # "" was dropped
+    if not names:
+        return f"write {shown} != 0 for a condition of its code"
+    name = print_expr(ast.Literal(names[0]))
+    if expr.type.shape and not each:
+        return f"write CONTAINS({shown}, {name})"
+    return f"write {shown} = {name}, or {shown} != 0 for its code"
 
 
 def is_null(expr: Bound) -> bool:

@@ -197,7 +197,7 @@ def large_strings(texts: Texts) -> Any:  # Any: pyarrow ships no types
 def encoded_texts(texts: Texts) -> tuple[IntArray, int]:
     """Number the distinct texts as they appear by pyarrow's hash table, and count them."""
     encoded = large_strings(texts).dictionary_encode()
-    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
+    return _numbers(encoded.indices, np.int32).astype(np.int64), len(encoded.dictionary)
 
 
 def words_in(texts: Texts, count: int) -> Callable[[slice], list[WordArray]]:
@@ -241,10 +241,10 @@ def ranked_texts(texts: Texts) -> tuple[IntArray, list[str]]:
     from pyarrow import compute
 
     encoded = large_strings(texts).dictionary_encode()
-    order = compute.call_function("array_sort_indices", [encoded.dictionary]).to_numpy()
+    order = compute.call_function("array_sort_indices", [encoded.dictionary])
     ranks = np.empty(len(order), np.int64)
-    ranks[order] = np.arange(len(order))
-    return ranks[encoded.indices.to_numpy()], encoded.dictionary.take(order).to_pylist()
+    ranks[_numbers(order, np.uint64)] = np.arange(len(order))
+    return ranks[_numbers(encoded.indices, np.int32)], encoded.dictionary.take(order).to_pylist()
 
 
 def booleans(array: Any) -> BoolArray:  # Any: of pyarrow
@@ -255,7 +255,17 @@ def booleans(array: Any) -> BoolArray:  # Any: of pyarrow
     return np.unpackbits(bits, count=stop, bitorder="little")[start:].view(np.bool_)
 
 
+# `pyarrow.array` and `to_numpy` import pandas at their first call, for 0.3 s.
+
+
+def _numbers(array: Any, dtype: type[np.generic]) -> IntArray:  # Any: of pyarrow
+    """Return a pyarrow array of integers without NULL as one of NumPy's."""
+    values = np.frombuffer(array.buffers()[1], dtype)[array.offset :]
+    return cast("IntArray", values[: len(array)])
+
+
 def _arrow(rows: IntArray) -> Any:  # Any: of pyarrow
     import pyarrow as pa
 
-    return pa.array(rows)
+    buffer = pa.py_buffer(np.ascontiguousarray(rows, np.int64))
+    return cast("Any", pa.Array).from_buffers(pa.int64(), len(rows), [None, buffer])

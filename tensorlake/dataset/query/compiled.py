@@ -25,6 +25,7 @@ __all__ = ["compiled_query"]
 SEED_BITS = 31  # of a seed that is drawn for a query: short enough to be read in its text
 KEPT_PLANS = 128  # of a snapshot: some 20 kB each
 SHORT_TEXT = 1024  # characters of a text, and of each text given, that are kept
+OF_RUNS = "RUN", "STEP"  # what the names of functions of runs have
 PLAIN = int, float, bool, type(None)
 
 
@@ -92,7 +93,7 @@ def compiled_query(
         source.schema,
         params=table_params(params),
         tables=tables,
-        functions=_functions(view, reaches_out=reaches_out),
+        functions=_functions(view, written, reaches_out=reaches_out),
         seed=secrets.randbits(SEED_BITS),
         text=text,
         limits=limits,
@@ -102,10 +103,15 @@ def compiled_query(
     return source, compiled
 
 
-def _functions(view: RowSet, *, reaches_out: bool) -> dict[str, tql.Function]:
-    """Return the functions that a query may call beside the language's."""
+def _functions(view: RowSet, text: str | None, *, reaches_out: bool) -> dict[str, tql.Function]:
+    """Return the functions that a query may call beside the language's.
+
+    Those of runs are left out where a text does not name one: importing them takes 0.1 s.
+    """
     own = known_functions() if reaches_out else {}
-    of_runs = view.session.functions(view, reaches_out=reaches_out)
+    of_runs: dict[str, tql.Function] = {}
+    if text is None or any(name in text.upper() for name in OF_RUNS):
+        of_runs = view.session.functions(view, reaches_out=reaches_out)
     return own | of_runs | {"FRESH": fresh_function(view)}
 
 

@@ -17,7 +17,7 @@ from tensorlake_query.functions.aggregate.accumulators import HALF_BITS, halves
 from tensorlake_query.functions.registry import Function, Site
 from tensorlake_query.functions.scalar.operators import required_number
 from tensorlake_query.values.bound import Bound, show
-from tensorlake_query.values.conversions import as_condition
+from tensorlake_query.values.conversions import as_condition, condition_hint
 from tensorlake_query.values.source import AnyArray, BoolArray, IntArray, RaggedBatch, UniformBatch
 from tensorlake_query.values.types import Shape, describe, number
 from tensorlake_query.values.vectors import (
@@ -88,7 +88,8 @@ def _bind_condition(reduction: _Reduction) -> Callable[[Site], Bound]:
         condition = as_condition(site.args[0])
         if condition is None:
             shown = f"{show(site.args[0])} is {describe(site.args[0].type)}"
-            raise site.fail(f"a condition is needed, and {shown}", at=site.args[0])
+            hint = condition_hint(site.args[0], each=True)
+            raise site.fail(f"a condition is needed, and {shown}", at=site.args[0], hint=hint)
         return _bind_reduction(site, condition, reduction)
 
     return bind

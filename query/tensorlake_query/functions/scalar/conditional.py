@@ -25,6 +25,7 @@ from tensorlake_query.values.conversions import (
     as_condition,
     as_number,
     as_text,
+    condition_hint,
 )
 from tensorlake_query.values.memory import charge
 from tensorlake_query.values.source import AnyArray, BoolArray, ColumnType, UniformBatch
@@ -68,7 +69,9 @@ def bind_case(site: Site, *, has_otherwise: bool) -> Bound:
         condition = as_condition(arg)
         if condition is None or condition.type.shape:
             raise site.fail(
-                f"WHEN needs a condition, and {show(arg)} is {describe(arg.type)}", at=arg
+                f"WHEN needs a condition, and {show(arg)} is {describe(arg.type)}",
+                at=arg,
+                hint=condition_hint(arg),
             )
         conditions.append(condition)
     results = [*site.args[1 : 2 * pairs : 2], *(site.args[-1:] if has_otherwise else ())]
@@ -316,7 +319,8 @@ def _bind_weights(*, is_sum: bool) -> Callable[[Site], Bound]:
             known = as_condition(condition)
             if known is None or known.type.shape:
                 shown = f"{show(condition)} is {describe(condition.type)}"
-                raise site.fail(f"a weight needs a condition, and {shown}", at=condition)
+                hint = condition_hint(condition)
+                raise site.fail(f"a weight needs a condition, and {shown}", at=condition, hint=hint)
             args += [known, required_number(site, weight)]
 
         def kernel(vectors: Sequence[Vector], num_rows: int) -> Vector:

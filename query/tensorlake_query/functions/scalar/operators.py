@@ -32,6 +32,7 @@ from tensorlake_query.values.conversions import (
     as_condition,
     as_number,
     as_text,
+    condition_hint,
     converted,
     encoded_constant,
     is_null,
@@ -205,7 +206,9 @@ def bind_logic(site: Site, role: str) -> Bound:
         condition = as_condition(arg)
         if condition is None:
             raise site.fail(
-                f"{role.upper()} needs conditions, and {show(arg)} is {describe(arg.type)}", at=arg
+                f"{role.upper()} needs conditions, and {show(arg)} is {describe(arg.type)}",
+                at=arg,
+                hint=condition_hint(arg),
             )
         args.append(condition)
     shape = _common_shape(site, args)

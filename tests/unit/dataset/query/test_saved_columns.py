@@ -1,6 +1,7 @@
 """Computed columns of saved views: computed again at the version of the view, or refused."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -8,6 +9,8 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.dataset import rowset_of
+from tensorlake.dataset.core.steps import QueryStep
+from tensorlake.dataset.query.saved_views import save
 
 _names = itertools.count()
 
@@ -81,3 +84,32 @@ def test_a_view_whose_query_selects_other_rows_now_says_so():
 
     with pytest.raises(tl.InvalidStateError, match="now selects other rows, so that 'total'"):
         ds.views["some"]
+
+
+def saved_of_a_label(select):
+    """Return a dataset with a view whose query is one of the time when labels were conditions."""
+    ds = tl.create(
+        f"memory://saved-columns-{next(_names)}", {"label": tl.ClassLabel(["cat", "dog"])}
+    )
+    ds.extend({"label": ["cat", "dog", "dog"]})
+    ds.commit("first")
+    of_today = rowset_of(ds.query(f"{select} WHERE label != 0"))
+    save(replace(of_today, steps=(QueryStep(f"{select} WHERE label", {}),)), "dogs", "")
+    return tl.open(ds.url)
+
+
+def test_a_saved_view_of_a_label_as_condition_has_its_rows():
+    ds = saved_of_a_label("SELECT *")
+
+    view = ds.views["dogs"]
+
+    assert view["label"][:].tolist() == [1, 1]
+    with pytest.raises(tl.QueryTypeError, match="write label = 'cat'"):
+        view.rerun()
+
+
+def test_a_column_computed_where_a_label_was_the_condition_is_refused_with_the_words_to_write():
+    ds = saved_of_a_label("SELECT label, label + 1 AS next")
+
+    with pytest.raises(tl.QueryTypeError, match="write label = 'cat'"):
+        ds.views["dogs"]

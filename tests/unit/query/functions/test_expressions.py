@@ -187,7 +187,7 @@ def test_a_cast_that_does_not_fit_is_null(text, expected):
         ("NOT ok", lambda r: r["ok"] == 0),
         ("ok = true", lambda r: bool(r["ok"])),
         ("tiny", lambda r: r["tiny"] != 0),
-        ("label", lambda r: r["label"] != 0),
+        ("label % 2", lambda r: r["label"] == 1),
         ("true", lambda _: True),
         ("false", lambda _: False),
         ("1 = 2 OR count = 3", lambda r: r["count"] == 3),
