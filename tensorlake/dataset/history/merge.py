@@ -180,7 +180,7 @@ def merge(
 
     ``rows`` has, by row id, the side that decides a row that one deleted and the other changed.
     """
-    with _ready(session, on_conflict, f"merge({name!r})", dry_run=dry_run):
+    with _ready(session, on_conflict, f"merge({shown(name)})", dry_run=dry_run):
         found = resolved(session, name)
         theirs = runtime.run(version_at(session.store, found.branch, found.entry, session.packs))
         wanted = None if tensors is None else _ids(theirs, tensors)

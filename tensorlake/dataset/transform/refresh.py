@@ -106,7 +106,7 @@ def refresh_columns(
             argument="engine",
             actual=engine,
         )
-    if engine not in ("threads", "processes"):
+    if not isinstance(engine, str) or engine not in ("threads", "processes"):
         raise InvalidInputError(
             f"refresh_columns(engine={shown(engine)}): give 'threads' or 'processes'",
             argument="engine",

@@ -67,6 +67,22 @@ def test_versions_a_mix_and_a_condition_change_the_rest_of_an_epoch(lakes):
     assert following == {x for x in following if x % 5 != 3}
 
 
+@pytest.mark.parametrize("batches", [0, 2])
+def test_a_source_that_is_added_follows_the_condition_in_force(lakes, batches):
+    web, code, wiki = lakes
+    loader = _mix(web, code).loader(batch_size=8, shuffle=True, seed=1)
+    loader.advance(where="label != 3")
+    given = _taken(loader, batches)
+
+    loader.advance(mix=_mix(web, code, wiki))
+    given += [x for batch in loader for x in batch["x"].tolist()]
+
+    assert set(given) == {100 * n + x for n in range(3) for x in range(COUNT) if x % 5 != 3}
+    loader.advance(where="", mix=_mix(web, code))
+    loader.advance(mix=_mix(web, code, wiki))
+    assert {x for batch in loader for x in batch["x"].tolist()} >= {203, 208}
+
+
 def test_what_a_mix_cannot_continue_with_is_named(lakes):
     web, code, wiki = lakes
     loader = _mix(web, code).loader(batch_size=8, shuffle=True, seed=1)

@@ -150,7 +150,7 @@ def _check(program):
             if deleted:
                 sources[number].delete(deleted)
         where = where if condition is None else condition
-        asked = {"where": where}
+        asked = {"where": condition}
         if another is None:
             asked["version"] = {name_of(n): sources[n].ds.version for n in numbers}
         else:

@@ -165,8 +165,9 @@ def edits_asked(
                 actual=name,
             )
     new: dict[str, Edit] = {}
+    in_force = next(iter(old.values())).where  # one condition for all sources
     for source in given.sources:
-        edit = old.get(source.name, Edit(source.selection.snapshot.version))
+        edit = old.get(source.name, Edit(source.selection.snapshot.version, in_force))
         if mix is not None:
             edit = replace(edit, version=source.selection.snapshot.version)
         version = by_name.get(source.name)

@@ -218,6 +218,7 @@ def test_values_of_any_size_and_kind_are_refused_in_a_short_message(value):
         lambda: tl.BBox(format=value),
         lambda: ds.torch(seed=value),
         lambda: ds.tag(value),
+        lambda: ds.merge(value),
         lambda: ds.split({"a": 1.0}, group=value),
     ):
         with pytest.raises(tl.TensorlakeError) as raised:

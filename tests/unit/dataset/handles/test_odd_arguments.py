@@ -150,6 +150,12 @@ def test_columns_to_refresh_come_as_a_list(ds, odd):
         ds.refresh_columns(odd)
 
 
+@pytest.mark.parametrize("odd", [3, None, ["threads"], np.array(["threads", "x"])], ids=repr)
+def test_where_columns_are_refreshed_is_one_of_two_words(ds, odd):
+    with pytest.raises(tl.InvalidInputError, match="give 'threads' or 'processes'"):
+        ds.refresh_columns(engine=odd)
+
+
 @pytest.mark.parametrize("odd", [1, None, ["keep"], np.array(["keep", "keep"])], ids=repr)
 def test_how_conflicts_are_resolved_is_one_of_three_words(ds, odd):
     with pytest.raises(tl.InvalidInputError, match="on_conflict="):
