@@ -179,11 +179,7 @@ class Syncs(RuleBasedStateMachine):
     def expect(self, *, delete: bool, verify: bool, takes: bool) -> dict[str, int]:
         """Do to the dictionaries what the run did to the dataset; return the counts."""
         counts = dict.fromkeys(COUNTED, 0)
-        gone = {
-            name: entry
-            for name, entry in self.ledger.items()
-            if name not in self.items and entry.row in self.rows
-        }
+        gone = {name: entry for name, entry in self.ledger.items() if name not in self.items}
         for name in sorted(self.items):
             entry = self.ledger.get(name)
             if entry is not None and entry.row not in self.rows:
@@ -197,16 +193,21 @@ class Syncs(RuleBasedStateMachine):
                     counts[outcome] += 1
             else:
                 x = self.items[name]["x"]
-                old = next((known for known, one in gone.items() if one.then["x"] == x), None)
-                if old is None:
+                alike = [known for known, one in gone.items() if one.then["x"] == x]
+                old = min(alike, key=lambda known: gone[known].row not in self.rows, default=None)
+                is_there = old is not None and gone[old].row in self.rows
+                if old is not None:
+                    self.ledger[name] = gone.pop(old)
+                    del self.ledger[old]
+                if is_there:
+                    counts["renamed"] += 1
+                    self.bring(name, self.ledger[name], takes=takes)
+                elif old is None or takes:
                     self.append(name)
                     counts["added"] += 1
-                else:
-                    counts["renamed"] += 1
-                    entry = self.ledger[name] = gone.pop(old)
-                    del self.ledger[old]
-                    self.bring(name, entry, takes=takes)
-        counts["vanished"] = len(gone)
+                else:  # a row that a hand deleted stays deleted under another name
+                    self.ledger[name].stamp = self.stamps[name]
+        counts["vanished"] = sum(entry.row in self.rows for entry in gone.values())
         for name in [n for n in self.ledger if n not in self.items] if delete else ():
             entry = self.ledger[name]
             here = self.rows.get(entry.row)
