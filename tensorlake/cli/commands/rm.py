@@ -24,7 +24,9 @@ def rm(
     name: Annotated[
         str | None,
         typer.Option(
-            "--name", metavar="NAME", help="Confirm with the dataset's name, the last part of URL."
+            "--name",
+            metavar="NAME",
+            help="Confirm with the dataset's name, the last part of URL; another is refused.",
         ),
     ] = None,
     dry_run: DryRun = False,
@@ -38,6 +40,8 @@ def rm(
     Example: tensorlake rm pets.tl --dry-run
     """
     wanted = url.rstrip("/").rpartition("/")[2]
+    if name is not None and name != wanted:
+        wrong_usage(f"--name {name!r} is not {wanted!r}, the name of {url}: nothing was deleted")
     try:
         with terms.open(url) as ds:  # only datasets are deleted
             rows, branches = plural(len(ds), "row"), plural(len(ds.branches), "branch")

@@ -4,6 +4,8 @@ import json
 import tomllib
 from pathlib import Path
 
+import pytest
+
 import tensorlake as tl
 from tensorlake.dataset.display.viewer import viewer_page
 from tensorlake.format import DESCRIPTOR
@@ -67,14 +69,20 @@ def test_du_unreferenced_counts_what_the_store_holds(run, pets):
     ]
 
 
-def test_rm_removes_nothing_without_a_terminal_or_with_another_name(run, pets):
+def test_rm_removes_nothing_without_a_terminal(run, pets):
     unasked = run("rm", pets)
-    other = run("rm", pets, "--name", "pots")
 
     assert unasked.code == 2
     assert "--name pets" in unasked.err
-    assert other.code == 1
-    assert "'pots' is not 'pets': nothing was deleted" in other.err
+    assert tl.exists(pets)
+
+
+@pytest.mark.parametrize("flags", [(), ("--yes",), ("--dry-run",)])
+def test_rm_refuses_another_name_whatever_else_is_given(run, pets, flags):
+    other = run("rm", pets, "--name", "pots", *flags)
+
+    assert (other.code, other.out) == (2, "")
+    assert f"--name 'pots' is not 'pets', the name of {pets}: nothing was deleted" in other.err
     assert tl.exists(pets)
 
 
