@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pydantic import StrictBool
-
 from tensorlake_server.messages.messages import Asked, Message
 
 __all__ = ["ApprovalRequest", "FlowInfo", "FlowList", "FlowStep"]
@@ -43,4 +41,4 @@ class FlowList(Message):
 class ApprovalRequest(Asked):
     """The answer to the approval that a run waits for; False refuses."""
 
-    decision: StrictBool
+    decision: bool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tensorlake_server.messages.messages import Message
 
-__all__ = ["MediaInfo", "PeaksInfo"]
+__all__ = ["MediaInfo", "PeaksInfo", "WindowInfo"]
 
 
 class MediaInfo(Message):
@@ -33,3 +33,12 @@ class PeaksInfo(Message):
     high: list[int]
     is_sampled: bool
     """Whether only the beginning of each stretch was read: the sound is long."""
+
+
+class WindowInfo(Message):
+    """Which values of a deep image are black and white by default, and which it has."""
+
+    low: float
+    high: float
+    minimum: float
+    maximum: float

@@ -66,7 +66,12 @@ class Message(BaseModel):
 
 
 class Asked(Message):
-    """A request body: with few members, so that a list of all its errors stays small."""
+    """A request body: with few members, so that a list of all its errors stays small.
+
+    No value is cast, or a deletion would take ``true`` and ``"2"`` for rows.
+    """
+
+    model_config = ConfigDict(strict=True)
 
     @model_validator(mode="before")
     @classmethod
@@ -427,15 +432,6 @@ class ThumbnailsRequest(Asked):
     ] = None
     version: str | None = None
     view: str | None = None
-
-
-class WindowInfo(Message):
-    """Which values of a deep image are black and white by default, and which it has."""
-
-    low: float
-    high: float
-    minimum: float
-    maximum: float
 
 
 class ClassCount(Message):

@@ -6,13 +6,13 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from tensorlake_server.messages.messages import MAX_TQL_CHARACTERS, Cost, Message, RowsPage
+from tensorlake_server.messages.messages import MAX_TQL_CHARACTERS, Asked, Cost, Message, RowsPage
 from tensorlake_server.messages.row_request import AskedRows
 
 __all__ = ["Duplicates", "HybridQuery", "LabelIssues", "SearchRequest", "SearchResult"]
 
 
-class HybridQuery(Message):
+class HybridQuery(Asked):
     """A second column, whose ranking is joined with that of the first."""
 
     column: str

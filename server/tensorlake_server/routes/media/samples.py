@@ -53,10 +53,10 @@ from tensorlake_server.media.masks import MASK_KINDS, render_mask
 from tensorlake_server.media.orientation import without_turn
 from tensorlake_server.media.tiles import pixels_of_tiles
 from tensorlake_server.media.windows import Window, is_deep, parse_window, range_of, window_of
+from tensorlake_server.messages.media import WindowInfo
 from tensorlake_server.messages.messages import (
     MAX_THUMBNAIL_SIDE,
     ThumbnailsRequest,
-    WindowInfo,
 )
 from tensorlake_server.request.context import DatasetPath, TensorPath, lake_of, thumbnails_of
 
