@@ -225,7 +225,7 @@ class Datasets:
             case "merge" if "side" in dataset.branches:
                 dataset.merge("side" if branch == "main" else "main", on_conflict="ours")
             case "restore":
-                dataset.restore(dataset.log()[-1].version)
+                dataset.restore(dataset.log()[-2].version)  # the first with indexes
 
 
 @pytest.mark.slow
