@@ -4,6 +4,7 @@ import copy
 import inspect
 import pickle
 import pydoc
+import re
 import typing
 
 import pytest
@@ -106,9 +107,10 @@ def test_help_shows_parameters_defaults_and_the_first_line():
     assert "batch_size: 'int | None' = None" in shown
     assert "prefetch: 'int | str' = '256MiB'" in shown
     assert "Stream batches of torch tensors" in shown
-    assert "**" not in shown.splitlines()[2]
-    assert "  torch(self" in of_class
-    assert "  query(self" in of_class
+    assert "**" not in shown.partition("(")[2].partition("Stream batches")[0]
+    # since Python 3.13 a long signature has a parameter a line
+    assert re.search(r"  torch\([\s|]*self\b", of_class)
+    assert re.search(r"  query\([\s|]*self\b", of_class)
 
 
 @pytest.mark.parametrize("name", LOADER_CALLS)
