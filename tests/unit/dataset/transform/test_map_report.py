@@ -53,6 +53,8 @@ def test_in_place_the_report_counts_rows_and_names_tensors(ds):
     assert ": staged y; publish" in str(ds.map_report)
 
 
+# since Python 3.12, of every fork beside threads; here children only compute
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 @pytest.mark.parametrize("engine", ["threads", "processes"])
 def test_skipped_rows_are_numbered_with_the_reason(ds, engine):
     with pytest.warns(tl.SkippedRowsWarning, match="skipped 2 rows; the first raised KeyError: 3"):

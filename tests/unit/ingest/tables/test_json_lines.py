@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 import threading
 
 import numpy as np
@@ -128,7 +129,8 @@ def test_values_of_several_types_are_refused_and_json_keeps_them(ingest, values,
 
 
 BAD = [
-    (b'{"a": 1, }', "column 10: "),
+    # since Python 3.13 the comma is what is wrong, not what follows it
+    (b'{"a": 1, }', f"column {8 if sys.version_info >= (3, 13) else 10}: "),
     (b'{"a": ', "column 7: "),
     (b'{"a": NaN}', "column 7: NaN, which JSON has no number for"),
     (b'{"a": [-Infinity]}', "column 8: -Infinity, which"),
