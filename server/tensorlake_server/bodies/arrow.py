@@ -80,7 +80,8 @@ def write_npz(columns: Mapping[str, TypedColumn]) -> list[Buffer]:
     out = io.BytesIO()
     write: Any = np.savez  # its stub takes no names that are not identifiers
     write(out, **arrays)
-    return [out.getbuffer()]
+    # uncopied, and not getbuffer(): while a buffer is held, its stream cannot be collected
+    return [out.getvalue()]
 
 
 def _encoded_arrays(name: str, kind: SampleType, column: EncodedColumn) -> dict[str, np.ndarray]:

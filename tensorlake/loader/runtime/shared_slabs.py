@@ -78,7 +78,7 @@ class Channel:
             _Pickler(stream, buffers).dump(value)
         except Exception as error:
             raise unsendable(value) or error from error
-        pieces = [stream.getbuffer(), *buffers]
+        pieces = [memoryview(stream.getvalue()), *buffers]
         offsets = [_aligned((1 + len(pieces)) * LENGTH.size)]
         for piece in pieces:
             offsets.append(_aligned(offsets[-1] + piece.nbytes))

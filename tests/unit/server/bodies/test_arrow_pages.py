@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import io
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +12,9 @@ import pyarrow as pa
 import pytest
 
 import tensorlake as tl
+from tensorlake.types.base.column import UniformColumn
+from tensorlake_server.bodies.arrow import write_npz
+from tensorlake_server.bodies.columns import TypedColumn
 from tensorlake_server.http.chunked_body import MESSAGE_NBYTES
 from tensorlake_server.settings.settings import Settings
 
@@ -123,6 +128,21 @@ def test_what_arrow_does_not_know_is_said_and_npz_has_it(client: httpx.Client) -
     assert refused.json()["code"] == "unsupported-feature"
     with np.load(io.BytesIO(given.content), allow_pickle=False) as arrays:
         assert arrays["z"].tolist() == [[1, 1], [1, 1]]
+
+
+def test_an_npz_page_that_nobody_reads_is_collected_without_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[object] = []  # Python 3.13 says what older ones keep to themselves
+    monkeypatch.setattr(sys, "unraisablehook", lambda one: told.append(str(one.exc_value)))
+    kind: Any = tl.Array("int64", ())
+    page: list[Any] = write_npz({"x": TypedColumn(kind, UniformColumn(np.arange(1000)))})
+    page.append(page)  # as the traceback of a broken connection holds it
+
+    del page
+    gc.collect()
+
+    assert told == []
 
 
 def test_a_fixed_page_is_not_sent_twice(client: httpx.Client) -> None:
