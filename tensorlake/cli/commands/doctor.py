@@ -130,7 +130,7 @@ def doctor(
                 found += run(_check_store(store, write=write))
         except TensorlakeError as error:
             found.append(Finding("failed", "store", str(error)))
-    lines = [(one.state, one.what, one.detail) for one in found]
+    lines = [(one.state, one.what, " ".join(one.detail.split())) for one in found]
     if report is not None:
         with report.open("w", encoding="utf-8") as file:
             print_table(lines, file=file)

@@ -74,7 +74,7 @@ def du(
             wrong_usage(f"--at {at} is a version of one dataset: leave it out, or leave out --all")
         _du_of_lake(url, terms, unreferenced=unreferenced, as_json=as_json)
         return
-    with terms.open(url, at=at, read_only=not unreferenced) as ds:
+    with terms.open(url, at=at) as ds:
         version = ds.version
         parts = [
             Sized("tensor", tensor.name, tensor.stored_nbytes) for tensor in ds.summary().tensors
@@ -101,7 +101,7 @@ def du(
 
 def _du_of_lake(url: str, terms: Terms, *, unreferenced: bool, as_json: bool) -> None:
     def measure(_name: str, place: str) -> SizedDataset:
-        with terms.open(place, read_only=not unreferenced) as ds:
+        with terms.open(place) as ds:
             found = ds.gc(dry_run=True) if unreferenced else None
             return SizedDataset(
                 ds.version,

@@ -127,8 +127,8 @@ def gc(self: HasSession, *, dry_run: bool = False) -> CollectionReport:  # noqa:
     was expired or its branch deleted. A run may be stopped and started again at any point.
 
     Args:
-        dry_run: Only report the data to remove; concurrent commits make this an estimate. The
-            only object written determines the store's time, and is removed.
+        dry_run: Only report the data to remove, and write nothing; concurrent commits make this
+            an estimate.
 
     Raises:
         ReadOnlyError: The handle was opened with ``read_only=True``, and this is not a dry run.

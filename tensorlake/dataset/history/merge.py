@@ -29,6 +29,7 @@ from tensorlake.versions import (
     MergeRequest,
     Version,
     base_tagged,
+    check_writable,
     describe_conflicts,
     merge_branch,
     version_at,
@@ -238,7 +239,11 @@ def _ready(
                 f"{session.store.url!r} has staged changes, which {call} would not see\n"
                 "commit or discard them first"
             )
-        session.staging()  # raises if this handle cannot write, as for any change
+        if dry_run and session.is_writable:  # a folder that may only be read will do
+            session.check_present()
+            check_writable(session.head, url=session.store.url)
+        else:
+            session.staging()  # raises if this handle cannot write, as for any change
         yield
 
 

@@ -116,7 +116,7 @@ class Collection:
         store: The dataset's store.
         id: The dataset's.
         grace: The descriptor's: nothing unpublished lives longer.
-        is_dry_run: Whether to change nothing (but the object that shows the store's time).
+        is_dry_run: Whether to change nothing.
     """
 
     store: Store
@@ -174,8 +174,8 @@ async def collect_garbage(store: Store, *, dry_run: bool = False) -> CollectionR
 
     Args:
         store: The dataset's store.
-        dry_run: Only report the packs to delete. Concurrent commits are not blocked, so the report
-            is an estimate.
+        dry_run: Only report the packs to delete, and write nothing. Concurrent commits are not
+            blocked, and the store's time is that of its answers, so the report is an estimate.
 
     Raises:
         CorruptionError: Something that is needed is missing or damaged; nothing was deleted.
@@ -214,8 +214,9 @@ async def begin_collection(store: Store, *, dry_run: bool = False) -> Collection
 
 
 async def read_clock(collection: Collection) -> None:
-    """Note what "now" is, by the clock that dates packs."""
-    collection.now = await clock_of(collection.store)
+    """Note what "now" is, by the clock that dates packs; a dry run writes nothing: it estimates."""
+    store = collection.store
+    collection.now = await (store.now() if collection.is_dry_run else clock_of(store))
 
 
 async def clock_of(store: Store) -> dt.datetime:

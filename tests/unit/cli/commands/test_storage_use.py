@@ -131,6 +131,13 @@ def test_doctor_makes_no_folder_that_is_not_there(run, tmp_path):
     assert not (tmp_path / "nope").exists()
 
 
+def test_doctor_prints_a_message_of_two_lines_on_one(run):
+    shown = run("doctor", "nowhere://lake").lines[-1]
+
+    assert shown.startswith("failed ")
+    assert "\N{REPLACEMENT CHARACTER}" not in shown
+
+
 def test_doctor_says_what_is_installed(run):
     found = {one["what"]: one for one in json.loads(run("doctor", "--json").out)}
 

@@ -1,9 +1,7 @@
 """Bad input: each an error that says what, where and what to do; the data stay as they were."""
 
-import os
 import stat
 import tempfile
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +11,7 @@ import tensorlake as tl
 from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.storage import MemoryStore, run
 from tests.support.handles import create_on, open_on, rows_of
+from tests.support.nobody import as_nobody
 
 JPEG = bytes.fromhex("ffd8ffe000104a46494600010100000100010000ffdb")
 """How a JPEG begins; the rest is missing."""
@@ -277,34 +276,6 @@ def open_folder():
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
-
-
-def as_nobody(act):
-    """Run something in a child without rights; what it raised, as "Class: message"."""
-    reading, writing = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Python's and JAX's, of forks: the child runs only this
-        child = os.fork()
-    if child == 0:
-        try:
-            if os.geteuid() == 0:
-                os.setgroups([])
-                os.setgid(NOBODY)
-                os.setuid(NOBODY)
-            act()
-            os.write(writing, b"nothing")
-        except BaseException as error:  # noqa: BLE001 - told to the parent, whatever it is
-            os.write(writing, f"{type(error).__name__}: {error}".encode())
-        finally:
-            os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as answer:
-        said = answer.read()
-    os.waitpid(child, 0)
-    return said
-
-
-NOBODY = 65534
 
 
 def test_no_permission_to_write_is_an_access_error_at_the_first_staged_change(open_folder):

@@ -86,6 +86,18 @@ def test_a_dry_run_tells_what_a_run_does_and_changes_nothing(store, dataset, clo
         assert getattr(told, fact) == getattr(done, fact), fact
 
 
+@pytest.mark.usefixtures("dataset")
+def test_a_dry_run_writes_nothing(store, clock):
+    counting = CountingStore(store)
+    clock.pass_grace()
+
+    report = run(collect_garbage(counting, dry_run=True))
+
+    assert report.t == clock.now - GRACE
+    calls = {request.call for request in counting.requests}
+    assert not {call for call in calls if "put" in call or "delete" in call}
+
+
 def test_the_report_prints(store, dataset, clock):
     leave_garbage(store)
     clock.pass_grace()
