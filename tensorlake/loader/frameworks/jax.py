@@ -7,6 +7,9 @@ Each process reads the rows that its devices hold, according to the sharding:
 
 ``make_array_from_process_local_data`` joins these along the sharding. Batches keep their size when
 samples are skipped: ``_valid`` marks the valid rows, so functions are not recompiled.
+
+Unless ``jax_enable_x64`` is set, JAX stores 64-bit numbers in 32 bits, and wraps what does not fit.
+Here that is an error; floats are rounded.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ from tensorlake.errors import InvalidInputError, shown
 from tensorlake.loader.config.converter import no_such_dtype
 
 __all__ = ["JaxConverter", "placed_by"]
+
+LEAST_NARROWED_NBYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +53,40 @@ class JaxConverter:
     def _array(self, name: str, value: Any) -> Any:
         if not isinstance(value, np.ndarray):
             return value
+        value = _as_stored(name, value)
         try:
             if self.sharding is not None:
                 return jax.make_array_from_process_local_data(self.sharding, value)
             return jax.device_put(value, self.device)
         except TypeError as error:
             raise no_such_dtype(name, value.dtype, "JAX") from error
+
+
+def _as_stored(name: str, value: np.ndarray) -> np.ndarray:
+    """Return an array in the dtype in which JAX stores it.
+
+    Raises:
+        InvalidInputError: It has a value outside of that dtype's range.
+    """
+    if value.dtype.kind not in "iufc" or value.dtype.itemsize < LEAST_NARROWED_NBYTES:
+        return value
+    dtype = jax.dtypes.canonicalize_dtype(value.dtype)
+    if dtype == value.dtype:
+        return value
+    with np.errstate(over="ignore"):
+        narrow = value.astype(dtype)
+    is_lost = narrow != value if dtype.kind in "iu" else np.isinf(narrow) & ~np.isinf(value)
+    if is_lost.any():
+        lost = value[is_lost][0].item()
+        raise InvalidInputError(
+            f"{name!r} of a batch has the value {lost!r}, outside of the range of {dtype}, in which"
+            f" JAX stores {value.dtype}"
+            '\ncall jax.config.update("jax_enable_x64", True), or leave the column out by columns=',
+            tensor=name,
+            expected=str(dtype),
+            actual=lost,
+        )
+    return narrow
 
 
 def placed_by(sharding: Any) -> tuple[tuple[int, int], int]:

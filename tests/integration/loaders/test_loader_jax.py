@@ -50,6 +50,79 @@ def test_a_sharding_makes_global_arrays(pets):
     assert np.asarray(batch["_row"]).tolist() == list(range(20))
 
 
+@pytest.fixture(scope="module")
+def wide():
+    schema = {
+        "time": tl.Timestamp(),
+        "id": "int64",
+        "hash": "uint64",
+        "mass": "float64",
+        "wave": "complex128",
+        "ids": tl.Array("int64", (None,)),
+    }
+    with tl.create("memory://loader-jax-wide", schema) as dataset:
+        dataset.extend(
+            {
+                "time": ["2024-01-01", "2025-01-01"],
+                "id": [2**31, -(2**31) - 1],
+                "hash": np.array([2**32, 2**64 - 1], np.uint64),
+                "mass": [1e300, np.inf],
+                "wave": [1e300 + 1j, 0],
+                "ids": [[1], [2, 2**40]],
+            }
+        )
+        dataset.commit()
+        yield dataset
+
+
+@pytest.mark.parametrize("is_sharded", [False, True])
+@pytest.mark.parametrize(
+    ("column", "value", "stored"),
+    [
+        ("time", "1704067200000000", "int32"),
+        ("id", "2147483648", "int32"),
+        ("hash", "4294967296", "uint32"),
+        ("mass", r"1e\+300", "float32"),
+        ("wave", r"\(1e\+300\+1j\)", "complex64"),
+        ("ids", "1099511627776", "int32"),
+    ],
+)
+def test_a_value_outside_of_32_bits_is_refused(wide, column, value, stored, is_sharded):
+    one = jax.sharding.SingleDeviceSharding(jax.devices()[0]) if is_sharded else None
+    collate = {"ids": "pad"} if column == "ids" else None
+    loader = wide.jax(global_batch_size=2, columns=[column], collate=collate, sharding=one)
+
+    with pytest.raises(InvalidInputError, match=rf"'{column}' .* {value}, .* {stored}.*\n.*x64"):
+        next(iter(loader))
+
+
+def test_64_bits_are_exact_where_jax_has_them(wide):
+    columns = ["time", "id", "hash", "mass", "wave", "ids"]
+    read = {"batch_size": 2, "columns": columns, "collate": {"ids": "pad"}}
+
+    with jax.enable_x64(new_val=True):
+        batch = next(iter(wide.jax(**read)))
+
+    expected = next(iter(wide.loader(**read)))
+    for column in columns:
+        assert batch[column].dtype == expected[column].dtype, column
+        np.testing.assert_array_equal(np.asarray(batch[column]), expected[column])
+
+
+def test_values_within_32_bits_become_them():
+    numbers = [-(2**31), 2**31 - 1, 0]
+    masses = [0.1, -np.inf, np.finfo(np.float32).max]
+    with tl.create("memory://loader-jax-narrow", {"id": "int64", "mass": "float64"}) as dataset:
+        dataset.extend({"id": numbers, "mass": masses})
+        dataset.commit()
+
+        batch = next(iter(dataset.jax(batch_size=3)))
+
+    assert (batch["id"].dtype, batch["mass"].dtype) == ("int32", "float32")
+    assert batch["id"].tolist() == numbers
+    np.testing.assert_array_equal(np.asarray(batch["mass"]), np.float32(masses))
+
+
 def test_sharding_and_rank_are_two_ways_to_say_one_thing(pets):
     device = jax.devices()[0]
     sharding = jax.sharding.SingleDeviceSharding(device)
