@@ -15,7 +15,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.types import Label, LabelArray, Ragged, RaggedColumn, UniformColumn, take
+from tensorlake.dataset.core.stored_columns import refuse_names_of_files
+from tensorlake.errors import UnsupportedFeatureError
+from tensorlake.types import (
+    Array,
+    BBox,
+    Bool,
+    Bytes,
+    ClassLabel,
+    Json,
+    Label,
+    LabelArray,
+    Ragged,
+    RaggedColumn,
+    Scalar,
+    Text,
+    Timestamp,
+    UniformColumn,
+    convert_boxes,
+    take,
+)
 
 if TYPE_CHECKING:
     import tensorlake_query as tql
@@ -33,9 +52,10 @@ class Computed:
         type: Type of one value.
         held: Bytes of memory that it references, which several columns may share.
         expression: The TQL by which the schema declares it; "" of a column of a query.
+        renamed: The stored column of its view's rows that it is under another name; "" of others.
     """
 
-    __slots__ = ("_batch", "_positions", "_read", "expression", "held", "type")
+    __slots__ = ("_batch", "_positions", "_read", "expression", "held", "renamed", "type")
 
     def __init__(
         self,
@@ -46,10 +66,11 @@ class Computed:
         positions: Int64Array | None = None,
         held: int = 0,
         expression: str = "",
+        renamed: str = "",
     ) -> None:
         """Accept all values, or a function that computes them for some positions."""
         self.held = held
-        self.expression = expression
+        self.expression, self.renamed = expression, renamed
         self.type = column_type
         self._batch = batch
         self._read = read
@@ -108,7 +129,8 @@ class Computed:
     def take(self, positions: Int64Array) -> Computed:
         """Select these positions; nothing is computed yet."""
         taken = self._taken(positions)
-        return taken.declared_by(self.expression) if self.expression else taken
+        taken.expression, taken.renamed = self.expression, self.renamed
+        return taken
 
     def _taken(self, positions: Int64Array) -> Computed:
         import tensorlake_query as tql
@@ -165,6 +187,64 @@ class Computed:
                     return None
                 return RaggedColumn(self._meant(values), shapes).sample(position)
 
+    def values(self) -> Any:
+        """Return the values in the form of an assignment: labels by name, as codes differ."""
+        presented = self.present()
+        if self.names is None or self.type.shape or not isinstance(presented, np.ndarray):
+            return presented
+        return [self.names[code] for code in presented.tolist()]
+
+    def tensor_type(self, name: str) -> SampleType:
+        """Return the type of a tensor that has the values.
+
+        Raises:
+            UnsupportedFeatureError: There is none.
+        """
+        found, nullable = self.type, self.type.nullable
+        match found.kind:
+            case "number" if found.timestamp_unit is not None and not found.shape:
+                return Timestamp(found.timestamp_unit, found.timezone, nullable=nullable)
+            case "number" if found.timestamp_unit is not None or found.duration_unit is not None:
+                pass
+            case "number" | "bool" if found.dtype is not None and found.shape:
+                return Array(found.dtype, found.shape, nullable=nullable)
+            case "bool":
+                return Bool(nullable=nullable)
+            case "number" if found.dtype is not None:
+                return Scalar(found.dtype, nullable=nullable)
+            case "label" if found.names is not None:
+                dropped = [code for code, one in enumerate(found.names) if not one]
+                return ClassLabel(
+                    found.names, multi=bool(found.shape), dropped=dropped, nullable=nullable
+                )
+            case "text":
+                return Text(nullable=nullable)
+            case "json":
+                return Json(nullable=nullable)
+            case "bytes":
+                return Bytes(nullable=nullable)
+            case _:
+                pass
+        kind = "duration" if found.duration_unit is not None else found.kind
+        raise UnsupportedFeatureError(
+            f"the computed column {name!r} ({kind}) cannot become a tensor\n"
+            "leave it out of the query, or convert it there"
+        )
+
+    def converted(self, wanted: SampleType, *, tensor: str, row_start: int, call: str) -> Column:
+        """Convert the values to a tensor's type; texts are never names of files.
+
+        Raises:
+            InvalidInputError: A value does not match it.
+        """
+        samples = self.values()
+        refuse_names_of_files(samples, wanted, tensor=tensor, row_start=row_start)
+        given = self.type.box_format
+        if isinstance(wanted, BBox) and given is not None and given != wanted.format:
+            formats = given, wanted.format
+            samples = [None if one is None else convert_boxes(one, *formats) for one in samples]
+        return wanted.convert(samples, tensor=tensor, row_start=row_start, call=call)
+
     def column(self, declared: SampleType, *, tensor: str) -> Column:
         """Return the values as if they were stored in a tensor of a type."""
         import tensorlake_query as tql
@@ -199,7 +279,7 @@ class Computed:
         return values
 
     def __reduce__(self) -> tuple[Callable[..., Computed], tuple[tql.ColumnType, tql.Batch]]:
-        made = partial(Computed, expression=self.expression) if self.expression else Computed
+        made = partial(Computed, expression=self.expression, renamed=self.renamed)
         return made, (self.type, self.batch)
 
 

@@ -340,7 +340,8 @@ class RowSet:
         if not self.has_rows:
             starts = range(0, len(self), rows_max)
             return checked_pieces((start, min(start + rows_max, len(self))) for start in starts)
-        stored = [name for name in columns if name in self.selection.columns]
+        known = self.selection.snapshot.schema
+        stored = [name for name in map(self._stored, columns) if name in known]
         return checked_pieces(
             row_spans(self.reader(), self.selection, stored, rows_max=rows_max, nbytes=nbytes)
         )
@@ -353,13 +354,48 @@ class RowSet:
             return StoredColumn(kind, read_links(reader, name, physical))
         return StoredColumn(kind, reader.read(name, physical, decode=False))
 
-    def column_batches(self) -> Iterator[dict[str, StoredColumn]]:
-        """Read all rows in batches of stored columns, in the form that ``extend`` accepts."""
-        names = self.selection.columns
-        media = [name for name, kind in self.schema.items() if kind.is_media]
+    @property
+    def copied_schema(self) -> dict[str, SampleType]:
+        """The types that all columns, computed ones too, have in a dataset made of them.
+
+        Raises:
+            UnsupportedFeatureError: A computed column has no such type.
+        """
+        return {name: self._copied_type(name) for name in self.columns}
+
+    def _copied_type(self, name: str) -> SampleType:
+        stored = self._stored(name)
+        if not stored:
+            return self.computed[name].tensor_type(name)
+        return self.selection.snapshot.spec(stored).type
+
+    def copied_column(self, name: str, positions: Int64Array) -> StoredColumn | Computed:
+        """Read a column of some rows, in a form that can be staged elsewhere."""
+        stored = self._stored(name)
+        return (
+            self.stored_column(stored, positions) if stored else self.computed[name].take(positions)
+        )
+
+    def _stored(self, name: str) -> str:
+        found = self.computed.get(name)
+        return name if found is None else found.renamed
+
+    def column_batches(
+        self, targets: Mapping[str, str] | None = None
+    ) -> Iterator[dict[str, StoredColumn | Computed]]:
+        """Read all rows in batches of columns, in the form that ``extend`` accepts.
+
+        Args:
+            targets: The columns, with the names that they get; None: all, with their own.
+        """
+        names = {name: name for name in self.columns} if targets is None else targets
+        schema = self.selection.snapshot.schema
+        media = [
+            name for name in names if (own := self._stored(name)) and schema[own].type.is_media
+        ]
         for start, stop in self.spans(media, rows_max=BATCH_ROWS, nbytes=BATCH_NBYTES):
             positions = np.arange(start, stop)
-            yield {name: self.stored_column(name, positions) for name in names}
+            yield {to: self.copied_column(name, positions) for name, to in names.items()}
 
     def __reduce__(self) -> tuple[Callable[..., RowSet], tuple[Any, ...]]:
         place = self.session.place(self.selection.snapshot)

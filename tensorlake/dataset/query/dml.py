@@ -7,16 +7,13 @@ them is a conflict, since the same statement might then have changed other rows.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 import tensorlake_query as tql
-from tensorlake.dataset.core.computed import Computed
 from tensorlake.dataset.core.item_counts import items_first
 from tensorlake.dataset.core.rowset import RowSet, everything
-from tensorlake.dataset.core.stored_columns import StoredColumn, refuse_names_of_files
+from tensorlake.dataset.core.stored_columns import refuse_names_of_files
 from tensorlake.dataset.query.assignment import delete
 from tensorlake.dataset.query.run import NO_LIMITS, QueryLimitError, engine_errors, run_tree
 from tensorlake.dataset.write.staging import all_or_nothing, assign_by_selection, extend
@@ -29,9 +26,6 @@ if TYPE_CHECKING:
     from tensorlake.dataset.core.session import Session
 
 __all__ = ["execute", "insert_rows", "note_reads"]
-
-BATCH_ROWS = 1024
-"""Rows inserted together."""
 
 
 def execute(session: Session, text: str, params: Mapping[str, Any]) -> int:
@@ -127,19 +121,10 @@ def _update(session: Session, change: tql.ast.Update, params: Mapping[str, Any],
 def _values(view: RowSet, name: str) -> Any:
     """Return one value per row, from a selected or a computed column."""
     if name in view.computed:
-        return _stored_values(view.computed[name])
+        return view.computed[name].values()
     selection = view.selection
     column = view.reader().read(name, selection.physical(selection.all_positions()))
     return view.schema[name].present(column, tensor=name)
-
-
-def _stored_values(computed: Computed) -> Any:
-    """Return values in the form of an assignment: labels by name, as codes differ by column."""
-    names = computed.type.names
-    presented = computed.present()
-    if names is None or computed.type.shape or not isinstance(presented, np.ndarray):
-        return presented
-    return [names[code] for code in presented.tolist()]
 
 
 def _insert(session: Session, change: tql.ast.Insert, params: Mapping[str, Any], text: str) -> int:
@@ -197,12 +182,8 @@ def insert_rows(
         )
     started = time.monotonic()
     with counted() as tally:
-        for batch in _batches(view, dict(zip(selected, targets, strict=True))):
+        for batch in view.column_batches(dict(zip(selected, targets, strict=True))):
             _check_limits(limits, time.monotonic() - started, tally.nbytes)
-            schema = everything(session).schema
-            for name, given in batch.items():
-                if name in schema and not isinstance(given, StoredColumn):
-                    refuse_names_of_files(given, schema[name], tensor=name)
             extend(session, batch, call="INSERT")
     is_one = isinstance(query, tql.ast.Query)  # a combined query may have read all rows
     copied = {name for name in selected if name not in view.computed}
@@ -259,18 +240,6 @@ def _output_name(output: tql.ast.Output) -> str:
         return "*"
     default = expr.name if isinstance(expr, tql.ast.Column) else tql.print_expr(expr)
     return output.alias or default
-
-
-def _batches(view: RowSet, targets: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    for start in range(0, len(view), BATCH_ROWS):
-        positions = np.arange(start, min(start + BATCH_ROWS, len(view)))
-        batch: dict[str, Any] = {}
-        for name, target in targets.items():
-            if name in view.computed:
-                batch[target] = _stored_values(view.computed[name].take(positions))
-                continue
-            batch[target] = view.stored_column(name, positions)
-        yield batch
 
 
 def note_reads(session: Session, exprs: Sequence[tql.ast.Expr]) -> None:

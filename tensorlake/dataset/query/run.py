@@ -374,9 +374,12 @@ class _Made:
             if inherited is not None and inherited in base.computed:
                 computed[name] = base.computed[inherited].take(rows)
             else:
-                kind = self._query.columns[name]
                 computed[name] = Computed(
-                    kind, read=partial(read, name), positions=positions, held=result.nbytes
+                    self._query.columns[name],
+                    read=partial(read, name),
+                    positions=positions,
+                    held=result.nbytes,
+                    renamed=inherited if inherited in selection.columns else "",
                 )
         is_same = is_whole or base is self._view
         return RowSet(

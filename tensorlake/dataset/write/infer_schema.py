@@ -85,7 +85,7 @@ def infer_schema(data: Any) -> dict[str, SampleType]:
         >>> ds.discard()
     """
     if has_rows(data):
-        return rowset_of(data).schema
+        return rowset_of(data).copied_schema
     if hasattr(data, "__arrow_c_stream__"):
         return _of_table(data)
     columns = data if isinstance(data, Mapping) else _transposed(data)

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
+from tensorlake.dataset.core.computed import Computed
 from tensorlake.dataset.core.rowset import has_rows, rowset_of
 from tensorlake.dataset.core.stored_columns import StoredColumn
 from tensorlake.dataset.core.structs import members_of
@@ -107,7 +108,7 @@ def holds_columns(item: Mapping[str, Any], schema: Schema) -> bool:
     row, which is what most mappings among others are.
     """
     for name, value in item.items():
-        if isinstance(value, StoredColumn):
+        if isinstance(value, StoredColumn | Computed):
             return True
         if name in schema:
             found = _is_column(value, schema[name].type)

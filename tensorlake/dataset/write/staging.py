@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.dataset.core.buffers import MemoryBlocks, parts_of
+from tensorlake.dataset.core.computed import Computed
 from tensorlake.dataset.core.item_counts import check_assigned, check_batch
 from tensorlake.dataset.core.row_identity import matched_by_row_id
 from tensorlake.dataset.core.session import Session
@@ -308,12 +309,20 @@ def convert_columns(
 
 def _by_tensor(schema: Schema, batch: Batch, *, call: str) -> Batch:
     """Return the batch by names of tensors: groups become their fields."""
-    if batch.keys() <= schema.by_name.keys():
+    if not batch.keys() <= schema.by_name.keys():
+        batch = flattened(batch, schema.names, call=call)
+        for name in batch:
+            schema[name]  # raises for a name that is no tensor
+    if len(schema.stored) == len(schema.tensors):
         return batch
-    batch = flattened(batch, schema.names, call=call)
-    for name in batch:
-        schema[name]  # raises for a name that is no tensor
-    return batch
+    return {name: one for name, one in batch.items() if not _is_same_expression(schema[name], one)}
+
+
+def _is_same_expression(spec: TensorSpec, given: object) -> bool:
+    """Whether a column of another dataset has what an expression computes here likewise."""
+    if spec.compute is None or spec.compute.tql is None or not isinstance(given, Computed):
+        return False
+    return given.expression == spec.compute.tql
 
 
 def _common_length(batch: Batch, *, call: str) -> int:
@@ -347,7 +356,7 @@ def _convert(
     samples = batch[spec.name]
     if isinstance(samples, StoredColumn) and isinstance(spec.type, Link):
         samples = relinked(files, spec.type, samples)
-    if isinstance(samples, StoredColumn):
+    if isinstance(samples, StoredColumn | Computed):
         return samples.converted(spec.type, tensor=spec.name, row_start=row_start, call=call)
     if isinstance(spec.type, Link):
         samples = linked_files(files, spec.type, spec.name, samples, row_start=row_start, call=call)

@@ -144,7 +144,7 @@ def _gathered(data: Any, schema: Schema, files: LinkStore) -> tuple[dict[str, Co
 
 
 def _no_rows(schema: Schema, files: LinkStore) -> dict[str, Column]:
-    nothing: Batch = {spec.name: [] for spec in schema.tensors}
+    nothing: Batch = {name: [] for name in schema.stored}
     return convert_columns(schema, nothing, files, row_start=0, call=CALL)[0]
 
 

@@ -127,7 +127,10 @@ class Encoder:
         )
         read_nbytes = sum(_nbytes(one.column) for one in stored.values())
         columns: dict[str, Any] = {
-            name: one.take(positions).present() for name, one in view.computed.items()
+            name: view.copied_column(name, positions)
+            if one.renamed
+            else one.take(positions).present()
+            for name, one in view.computed.items()
         }
         with self._naming_the_row(rows):
             made, placements = self._images(stored, rows)

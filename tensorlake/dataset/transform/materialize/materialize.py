@@ -9,16 +9,13 @@ leaves an empty one, which the next call fills.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-import tensorlake_query as tql
 from tensorlake.dataset.core.connect import connect_new, delete, exists
-from tensorlake.dataset.core.rowset import BATCH_ROWS, RowSet
+from tensorlake.dataset.core.rowset import RowSet
 from tensorlake.dataset.sync.ledger import Ledger
 from tensorlake.dataset.transform.materialize.encode import Encoder
 from tensorlake.dataset.transform.materialize.recipe import Making, annotations_of, parse_encode
@@ -30,12 +27,11 @@ from tensorlake.errors import (
     SchemaError,
     ShapeMismatchError,
     TensorlakeError,
-    UnsupportedFeatureError,
 )
 from tensorlake.format import MAIN
 from tensorlake.quantities import plural
 from tensorlake.storage import runtime
-from tensorlake.types import Array, Bool, Bytes, ClassLabel, Image, Json, SampleType, Scalar, Text
+from tensorlake.types import Array, Image, SampleType
 from tensorlake.versions import BranchLog, CommitRequest
 
 if TYPE_CHECKING:
@@ -71,8 +67,7 @@ def materialize(
             f"\ngive it another in the query: SELECT …, {virtual} AS {virtual.strip('_') or 'x'}",
             tensor=virtual,
         )
-    schema: dict[str, SampleType] = dict(view.schema)
-    schema |= {name: _type_of(name, column.type) for name, column in view.computed.items()}
+    schema = view.copied_schema
     makings = None if encode is None else parse_encode(view, encode)
     schema |= _encoded_types(schema, makings or {})
     if not schema:
@@ -89,7 +84,7 @@ def materialize(
         )
     try:
         if makings is None:
-            staging.extend(session, _batches(view))
+            staging.extend(session, view)
         else:
             record_recipe(session, view, makings)
             encoder = Encoder(view, makings, schema)
@@ -165,47 +160,3 @@ def _encoded_types(
         if isinstance(making.type, Image) and annotations_of(schema, name):
             types[name] = replace(making.type, max_side=None)
     return types
-
-
-def _batches(view: RowSet) -> Iterator[dict[str, Any]]:
-    """The view's columns as stored, the computed ones as values."""
-    computed = view.computed.items()
-    if not view.schema:  # computed columns alone
-        for start in range(0, len(view), BATCH_ROWS):
-            positions = np.arange(start, min(len(view), start + BATCH_ROWS), dtype=np.int64)
-            yield {name: c.take(positions).present() for name, c in computed}
-        return
-    start = 0
-    for batch in view.column_batches():
-        rows = len(next(iter(batch.values())))
-        positions = np.arange(start, start + rows, dtype=np.int64)
-        start += rows
-        yield {**batch, **{name: c.take(positions).present() for name, c in computed}}
-
-
-def _type_of(name: str, computed: tql.ColumnType) -> SampleType:
-    """The type of a tensor that holds what a query computed."""
-    nullable = computed.nullable
-    match computed.kind:
-        case "number" | "bool" if computed.dtype is not None and computed.shape:
-            return Array(computed.dtype, computed.shape, nullable=nullable)
-        case "bool":
-            return Bool(nullable=nullable)
-        case "number" if computed.dtype is not None:
-            return Scalar(computed.dtype, nullable=nullable)
-        case "label" if computed.names is not None:
-            dropped = [code for code, one in enumerate(computed.names) if not one]
-            return ClassLabel(
-                computed.names, multi=bool(computed.shape), dropped=dropped, nullable=nullable
-            )
-        case "text":
-            return Text(nullable=nullable)
-        case "json":
-            return Json(nullable=nullable)
-        case "bytes":
-            return Bytes(nullable=nullable)
-        case _:
-            raise UnsupportedFeatureError(
-                f"the computed column {name!r} ({computed.kind}) cannot become a tensor\n"
-                "leave it out of the query, or convert it there"
-            )
