@@ -119,14 +119,13 @@ DryRun = Annotated[
 ]
 
 
-def confirm(question: str, *, yes: bool) -> None:
+def confirm(question: str, *, yes: bool, has_dry_run: bool = False) -> None:
     """Return if the answer is yes; otherwise end the command without changing anything."""
     if yes:
         return
     if not sys.stdin.isatty():
-        wrong_usage(
-            f"{question} There is no terminal to ask on: pass --yes, or --dry-run to preview"
-        )
+        preview = ", or --dry-run to preview" if has_dry_run else ""
+        wrong_usage(f"{question} There is no terminal to ask on: pass --yes{preview}")
     if not typer.confirm(question, err=True):
         print("nothing was changed", file=sys.stderr)
         raise typer.Exit(FAILED)

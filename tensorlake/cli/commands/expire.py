@@ -36,6 +36,7 @@ def expire(
         if not (dry_run or yes):
             preview = ds.expire(older_than=older_than, keep_last=keep_last, dry_run=True)
             ranges = ", ".join(map(str, preview.given_up))
-            confirm(f"Permanently expire {ranges} of {url}?", yes=not preview.given_up)
+            question = f"Permanently expire {ranges} of {url}?"
+            confirm(question, yes=not preview.given_up, has_dry_run=True)
         report = ds.expire(older_than=older_than, keep_last=keep_last, dry_run=dry_run)
     print_report(report, as_json=as_json, quiet=terms.quiet)

@@ -30,7 +30,8 @@ def gc(
 
     def ask(packs: int, nbytes: int) -> None:
         what = f"{packs:,} packs ({human_nbytes(nbytes)})"
-        confirm(f"Delete {what} of {url} that no version needs?", yes=packs == 0)
+        question = f"Delete {what} of {url} that no version needs?"
+        confirm(question, yes=packs == 0, has_dry_run=True)
 
     def run_all(*, dry_run: bool, is_shown: bool = True) -> LakeRun[tl.CollectionReport]:
         lake = LakeRun(

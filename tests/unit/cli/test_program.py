@@ -151,6 +151,27 @@ def test_the_help_of_every_command_has_an_example_that_parses(path, capsys):
         group, arguments = command, [*context.protected_args, *context.args]
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["rm URL", "branch URL -d fix", "tag URL -d v1", "runs rm URL r1", "expire URL --keep-last 1"],
+)
+def test_a_question_without_a_terminal_names_options_that_the_command_has(run, pets, command):
+    with tl.open(pets) as ds:
+        ds.branch("fix").close()
+        ds.tag("v1")
+        with ds.run("r1"):
+            pass
+    name, *arguments = [pets if one == "URL" else one for one in command.split()]
+
+    refused = run(name, *arguments)
+
+    named = set(re.findall(r"--[a-z-]+", refused.err.rpartition("pass ")[2]))
+    offered = set(re.findall(r"--[a-z-]+", run(*command.split()[: 1 + (name == "runs")], "-h").out))
+    assert refused.code == 2
+    assert "--yes" in named
+    assert named <= offered
+
+
 @pytest.mark.slow
 def test_the_examples_that_only_read_run_as_they_are(run, tmp_path, monkeypatch, pets):
     tl.copy(pets, str(tmp_path / "pets.tl"))
