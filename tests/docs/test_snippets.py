@@ -112,7 +112,6 @@ def test_the_snippets_of_a_page_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "__main__"}
 
-    exec("import tensorlake as tl", namespace)  # a page need not repeat the first line of all
     for snippet in snippets(page):
         if NOT_RUN.match(snippet.text):
             continue
@@ -129,3 +128,15 @@ def test_the_snippets_of_a_page_run(page, tmp_path, monkeypatch):
 def test_a_fence_has_a_language_and_nothing_else(page):
     for snippet in snippets(page):
         assert not snippet.options, f"{shown(page)}:{snippet.line}"
+
+
+@pytest.mark.parametrize("page", RUN)
+def test_the_first_block_of_a_page_that_needs_the_package_imports_it(page):
+    blocks = [one for one in snippets(page) if one.language == "python"]
+    using = next((one for one in blocks if re.search(r"\btl\.", one.text)), None)
+
+    before = [one.text for one in blocks if using is not None and one.line <= using.line]
+
+    assert using is None or any("import tensorlake as tl\n" in text for text in before), (
+        f"{shown(page)}:{using.line} uses tl and no block has imported it"
+    )
