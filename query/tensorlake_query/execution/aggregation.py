@@ -87,10 +87,10 @@ def streamed_exprs(plan: Aggregate, numbered: frozenset[str] = frozenset()) -> t
         else key
         for key in plan.keys
     )
-    return (*keys, *_arguments(plan)[0])
+    return (*keys, *arguments_of(plan)[0])
 
 
-def _arguments(plan: Aggregate) -> tuple[list[Bound], list[int]]:
+def arguments_of(plan: Aggregate) -> tuple[list[Bound], list[int]]:
     """Return the arguments of the aggregates, equal ones once, and which of them each call has."""
     places: dict[object, int] = {}
     arguments: list[Bound] = []
@@ -123,7 +123,7 @@ class Grouping:
         self._accumulators: list[Accumulator] = [
             call.accumulate() for call in plan.calls if call.accumulate is not None
         ]
-        self._of_call = _arguments(plan)[1]
+        self._of_call = arguments_of(plan)[1]
         self.count = 0 if plan.keys else 1
 
     def add(self, vectors: Sequence[Vector], num_rows: int) -> None:

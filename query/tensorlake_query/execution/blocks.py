@@ -72,7 +72,7 @@ from tensorlake_query.values.bound import Bound, ColumnRef, is_placed
 from tensorlake_query.values.memory import working
 from tensorlake_query.values.order import Ordering
 from tensorlake_query.values.source import IntArray, UniformBatch
-from tensorlake_query.values.vectors import Vector, take
+from tensorlake_query.values.vectors import Vector, length_of, take
 
 AllRows = Expand | Aggregate | Ungroup | Window | Distinct | Arrange | Sample
 OPERATORS: dict[type[Plan], str] = {
@@ -149,8 +149,8 @@ class Block:
                 yield from self.stream(step)
             case Sort() | TopK():
                 yield self._checked(self._sorted(plan))
-            case Aggregate() if (count := self._count_of_pairs(plan)) is not None:
-                yield self._checked(self._counted(plan, count))
+            case Aggregate() if (slots := self._of_pairs(plan)) is not None:
+                yield self._checked(self._groups(slots))
             case Aggregate() if (numbered := self._numbered(plan)) is not None:
                 yield self._checked(self._aggregated(plan, numbered))
             case _:
@@ -194,29 +194,34 @@ class Block:
                 for piece, values in self._run.workers.mapped(work, parts, exprs):
                     grouping.add(values.vectors, len(piece))
                     values.held.drop()
-                made = grouping.slots(self._reader)
-                slots = {f"#{number}": each for number, each in enumerate(made)}
+                slots = grouping.slots(self._reader)
         except TooSparseError:
             slots = None
         self._is_by_piece = False
         if slots is None:
             return self._held_of_all(plan, self.joined(plan.input))
-        reader = SlotReader(slots, self._reader)
-        self._run.keep(reader.nbytes)
-        return Scope(reader, np.arange(grouping.count), self._run.text)
+        return self._groups(slots)
 
-    def _count_of_pairs(self, plan: Aggregate) -> int | None:
-        """Return how many pairs a join has, where an aggregation asks for nothing else."""
+    def _of_pairs(self, plan: Aggregate) -> Sequence[Vector] | None:
+        """Return keys and aggregates of the pairs of a join, where none of them has to be a row."""
         source = self._reader.source
-        asks_for_count = not plan.keys and isinstance(plan.input, Scan)
-        asks_for_count &= all(each.accumulate is Counts for each in plan.calls)
-        asks_for_count &= not expressions(plan) and is_streamed(plan, self._needed.get(id(plan)))
-        return source.count() if asks_for_count and isinstance(source, JoinSource) else None
+        if not isinstance(source, JoinSource) or source.making is None:
+            return None
+        if not isinstance(plan.input, Scan) or not is_streamed(plan, self._needed.get(id(plan))):
+            return None
+        if plan.keys:
+            with self._run.step(OPERATORS[Aggregate]), np.errstate(all="ignore"):
+                return source.making.grouped(plan)
+        asks_for_count = all(each.accumulate is Counts for each in plan.calls)
+        count = source.making.count() if asks_for_count and not expressions(plan) else None
+        return None if count is None else [UniformBatch(np.array([count]))] * len(plan.calls)
 
-    def _counted(self, plan: Aggregate, count: int) -> Scope:
-        """Return the one row of an aggregation that only counts rows."""
-        slots = {f"#{n}": UniformBatch(np.array([count])) for n in range(len(plan.calls))}
-        return Scope(SlotReader(slots, self._reader), np.arange(1), self._run.text)
+    def _groups(self, slots: Sequence[Vector]) -> Scope:
+        """Return one row a group; `slots` are the keys and aggregates."""
+        reader = SlotReader({f"#{n}": each for n, each in enumerate(slots)}, self._reader)
+        self._run.keep(reader.nbytes)
+        count = length_of(slots[0]) if slots else 1
+        return Scope(reader, np.arange(count), self._run.text)
 
     def _sees_pairs_once(self, plan: Aggregate) -> bool:
         """Return whether an aggregation is of the pairs of a join, whatever their places."""

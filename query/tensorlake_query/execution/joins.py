@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 from msgspec import Struct
 
+from tensorlake_query.planning.plan import Aggregate
 from tensorlake_query.values.group_keys import DENSE_MIN, by_group, combined_codes
 from tensorlake_query.values.memory import charge
 from tensorlake_query.values.source import AnyArray, IntArray, UniformBatch
@@ -65,6 +66,10 @@ class Making(Protocol):
 
     def count(self) -> int | None:
         """Return how many there are without making them; None where each has to be made."""
+        ...
+
+    def grouped(self, plan: Aggregate) -> list[Vector] | None:
+        """Return keys and aggregates of their groups; None where each has to be made."""
         ...
 
     def numbers(self, side: int, name: str) -> Vector:
@@ -119,6 +124,13 @@ class KeyTable(Struct, frozen=True):
             starts[numbers] = rows
             return KeyTable(low, partners, starts, None)
         return KeyTable(low, partners, starts_of(partners), rows[by_group(numbers, count)])
+
+    def renumbered(self, numbers: IntArray) -> "KeyTable":
+        """Return the table that leads to a number of each row in place of the row."""
+        if self.rows is not None:
+            return KeyTable(self.low, self.partners, self.starts, numbers[self.rows])
+        starts = np.where(self.starts < 0, -1, numbers[self.starts])
+        return KeyTable(self.low, self.partners, starts, None)
 
     def parts(
         self,

@@ -8,6 +8,9 @@ what else must hold   is tested of the pairs of each piece
 A step that looks at each pair once takes the pieces, and none is held. For others all pairs are.
 If the right side is much larger than the left one, only rows whose key the left one has enter the
 table: it is never larger than the pairs made by it.
+
+Groups by columns of the right side are those of its rows, numbered before the join: the table leads
+from a left row to its groups, and no column is read by pair (Yan and Larson, VLDB 1995).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +20,7 @@ from typing import TypeVar
 import numpy as np
 from msgspec import Struct, structs
 
+from tensorlake_query.execution.aggregation import BLOCK_ROWS, arguments_of
 from tensorlake_query.execution.batches import batch_rows, compute, values_of
 from tensorlake_query.execution.columns import Answer, SourceReader
 from tensorlake_query.execution.evaluate import RunScope, Scope
@@ -31,10 +35,11 @@ from tensorlake_query.execution.joins import (
 )
 from tensorlake_query.execution.run import Run
 from tensorlake_query.execution.subqueries import JoinSource
-from tensorlake_query.planning.plan import Joined
+from tensorlake_query.functions.aggregate.accumulators import RowGroups
+from tensorlake_query.planning.plan import Aggregate, Joined
 from tensorlake_query.syntax import ast
-from tensorlake_query.values.bound import Bound, ColumnRef
-from tensorlake_query.values.group_keys import codes_of
+from tensorlake_query.values.bound import Bound, ColumnRef, renamed
+from tensorlake_query.values.group_keys import DENSE_MIN, codes_of, group_rows
 from tensorlake_query.values.memory import Held, charge, collecting, working
 from tensorlake_query.values.source import (
     AnyArray,
@@ -43,11 +48,12 @@ from tensorlake_query.values.source import (
     IntArray,
     UniformBatch,
 )
-from tensorlake_query.values.vectors import Vector, concatenated, take
+from tensorlake_query.values.vectors import Vector, concatenated, slice_of, take
 
 PROBED_ROWS = 1 << 17  # of integers: what is made of them stays in the caches of a core
 MAX_NARROW = 1 << 31  # rows whose numbers have four bytes: new memory is dearer than the join
 LARGER = 4  # times as many right rows as left ones: those without a partner are left out first
+MOST_GROUPS = PROBED_ROWS  # of right rows: counting the pairs of a batch visits them all
 NONE: Pairs = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
@@ -130,6 +136,81 @@ class Pairing:
             probed.drop()
         held.drop()
         return total
+
+    def grouped(self, plan: Aggregate) -> list[Vector] | None:
+        """Return the keys of the groups of all pairs, and their aggregates.
+
+        None where groups are not few and of columns of the right side alone, or aggregates of
+        other than columns of the left side.
+        """
+        joined, (num_left, num_right) = self._joined, self._sizes
+        arguments, of_call = arguments_of(plan)
+        if joined.kind != "INNER" or joined.residual is not None or len(joined.keys) != 1:
+            return None
+        left, right = joined.keys[0]
+        if not (all(self._sizes) and _is_integer(left.type) and _is_integer(right.type)):
+            return None
+        if num_right > max(num_left // LARGER, DENSE_MIN):
+            return None  # numbering their groups, perhaps in vain, costs as much as the join
+        if not all(self._is_column(1, key) and not _is_float(key.type) for key in plan.keys):
+            return None  # equal floats differ as 0.0 and -0.0 do, and a group has the first
+        if not all(self._is_column(0, argument) for argument in arguments):
+            return None
+        names = {name: there for name, (_, there) in joined.sides.items()}
+        theirs, *keys = self._columns(1, [right, *(renamed(key, names) for key in plan.keys)])
+        table = self._run.watched(num_right, partial(KeyTable.of, theirs, None, num_left))
+        groups = self._run.watched(num_right, partial(group_rows, keys, num_right))
+        if table is None or groups.count > MOST_GROUPS:
+            return None
+        table, made = table.renumbered(groups.of_row), 0
+        first = np.full(groups.count, -1)  # pair of each group
+        aggregates = [call.accumulate() for call in plan.calls if call.accumulate is not None]
+        arguments = [renamed(argument, names) for argument in arguments]
+        parts = self._by_group(table, left, arguments, max(BLOCK_ROWS, groups.count))
+        for (of_pair, values), held in self._each_held(parts):
+            of = RowGroups(of_pair, groups.count)
+            for place, aggregate in zip(of_call, aggregates, strict=True):
+                aggregate.add(None if place < 0 else values[place], of)
+            if len(fresh := np.flatnonzero((first < 0) & (of.sizes > 0))):
+                places = np.empty(groups.count, np.int64)
+                places[of_pair[::-1]] = np.arange(len(of_pair))[::-1]  # the last written stays
+                first[fresh] = made + places[fresh]
+            made += len(of_pair)
+            self._run.check_pairs(made)
+            held.drop()
+        order = np.argsort(first)[np.count_nonzero(first < 0) :]
+        return [take(each, order) for each in (*groups.keys, *(one.result() for one in aggregates))]
+
+    def _by_group(
+        self, table: KeyTable, key: Bound, arguments: Sequence[Bound], step: int
+    ) -> Iterator[tuple[IntArray, list[Vector]]]:
+        """Yield the groups of pairs that a table of these has by key, and values of left rows.
+
+        Those of `step` left rows at a time, and more of several pairs a row.
+        """
+        for piece, keys in self._read(0, [key]):
+            batch: Scope = piece
+            numbers, values = table.numbers(keys), list[Vector]()
+            if arguments:  # are read where there is a pair
+                kept = np.flatnonzero(table.counts(numbers))
+                if len(kept) < len(numbers):
+                    batch, numbers = batch.take(kept), numbers[kept]
+                values = compute(arguments, batch, self._run)
+            for start in range(0, len(numbers), step):
+                some = numbers[start : start + step]
+                stop = start + len(some)
+                for _, _, (rows, groups) in table.parts(some, start, self._run.count_made, None):
+                    if table.rows is None and len(rows) == len(some):
+                        yield groups, [slice_of(each, start, stop) for each in values]
+                    else:
+                        yield groups, [take(each, rows) for each in values]
+
+    def _is_column(self, side: int, expr: Bound) -> bool:
+        """Return whether an expression is a column of a side, of single values."""
+        joined = self._joined
+        if not isinstance(expr, ColumnRef) or expr.name in {*joined.merged, *joined.rows}:
+            return False
+        return joined.sides[expr.name][0] == side and not expr.type.shape
 
     def _each_held(self, made: Iterator[T]) -> Iterator[tuple[T, Held]]:
         """Make one after another, each with an account of what it holds."""
@@ -249,25 +330,24 @@ class Pairing:
             return self._columns(1, right)[0], None
         keys: list[Vector] = []
         rows: list[IntArray] = []
-        for start, vector in self._read(1, right):
+        for piece, vector in self._read(1, right):
             kept = np.flatnonzero(mine.counts(mine.numbers(vector)))
             keys.append(take(vector, kept))
-            rows.append(kept + start)
+            rows.append(kept + piece.start)
         return concatenated(keys), np.concatenate(rows)
 
     def _probed(self, table: KeyTable, keys: Sequence[Bound]) -> Iterator[tuple[int, IntArray]]:
-        return ((start, table.numbers(vector)) for start, vector in self._read(0, keys))
+        return ((piece.start, table.numbers(key)) for piece, key in self._read(0, keys))
 
-    def _read(self, side: int, keys: Sequence[Bound]) -> Iterator[tuple[int, Vector]]:
-        """Yield the first row and the key of each batch of a side."""
-        run, start = self._run, 0
+    def _read(self, side: int, keys: Sequence[Bound]) -> Iterator[tuple[RunScope, Vector]]:
+        """Yield each batch of a side, and its key."""
+        run = self._run
         work = partial(values_of, keys, check=run.deadline.check)
         for piece, values in run.workers.mapped(work, self._batches(side, keys), keys):
-            yield start, values.vectors[0]
+            yield piece, values.vectors[0]
             values.held.drop()
-            start += len(piece)
 
-    def _batches(self, side: int, keys: Sequence[Bound]) -> Iterator[Scope]:
+    def _batches(self, side: int, keys: Sequence[Bound]) -> Iterator[RunScope]:
         """Yield the rows of a side in batches."""
         reader, stop = self._reader(side), self._sizes[side]
         step = min(batch_rows(keys), PROBED_ROWS)
@@ -291,6 +371,10 @@ class Pairing:
         reader = SourceReader(self._sources[side], self._run.meter, self._answer)
         self._run.readers.append(reader)
         return reader
+
+
+def _is_float(column_type: ColumnType) -> bool:
+    return column_type.dtype is not None and np.dtype(column_type.dtype).kind == "f"
 
 
 def _is_integer(column_type: ColumnType) -> bool:

@@ -199,7 +199,7 @@ class JoinSource:
         self._sources = sources
         self._schema = {**joined.schema, **joined.rows}
         self._found = rows
-        self._making = making  # of the rows, if they are not here
+        self.making = making  # of the rows, if they are not here
         self._numbered: dict[str, tuple[int, Vector]] = {}
         self._whole: dict[tuple[int, str], Vector] = {}  # columns of few rows
         self._runs = tuple(each if offers(each, RunSource) else None for each in sources)
@@ -209,21 +209,17 @@ class JoinSource:
     def _rows(self) -> tuple[IntArray, IntArray]:
         """The rows of each side; all pairs are made at the first call."""
         if self._found is None:
-            assert self._making is not None, "rows are here, or can be made"
-            self._found = self._making.pairs()
+            assert self.making is not None, "rows are here, or can be made"
+            self._found = self.making.pairs()
         return self._found
 
     def pieces(self) -> "Iterator[JoinSource]":
         """Yield the pairs as joins of their own, which make no more of them than they are asked."""
-        assert self._making is not None, "pairs are made"
-        for made in self._making.pieces():
+        assert self.making is not None, "pairs are made"
+        for made in self.making.pieces():
             piece: JoinSource = copy(self)
             piece._found, piece._held = made.pairs, made.held
             yield piece
-
-    def count(self) -> int | None:
-        """Return how many pairs there are without making them; None where each has to be made."""
-        return None if self._making is None else self._making.count()
 
     @property
     def schema(self) -> Mapping[str, ColumnType]:
@@ -265,7 +261,7 @@ class JoinSource:
         """
         if column in self._numbered:
             return True
-        if self._making is None or column in self._joined.rows:
+        if self.making is None or column in self._joined.rows:
             return False
         if column not in self._joined.merged:
             side, name = self._joined.sides[column]
@@ -277,7 +273,7 @@ class JoinSource:
         is_smaller = num_rows <= max(self._sources[1 - side].num_rows, DENSE_MIN)
         if not is_smaller and num_rows > self.num_rows:
             return False
-        self._numbered[column] = side, self._making.numbers(side, name)
+        self._numbered[column] = side, self.making.numbers(side, name)
         return True
 
     def is_numbered(self, column: str) -> bool:

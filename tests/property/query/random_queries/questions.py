@@ -30,6 +30,7 @@ class Asker(Expressions):
         kinds = [
             (self._plain, 6), (self._joined, 3), (self._grouped, 4), (self._windowed, 4),
             (self._combined, 2), (self._distinct_on, 1), (self._nested, 1), (self._unnested, 2),
+            (self._grouped_join, 2),
         ]  # fmt: skip
         draw = self.random.choices([kind for kind, _ in kinds], [odds for _, odds in kinds])[0]
         self.tables = [""]
@@ -184,7 +185,7 @@ class Asker(Expressions):
         return Question(fill(text, select, on, where, order), names, is_ordered=True)
 
     def _aggregate(self, kind: str) -> tuple[Words, str]:
-        value = self.expr(kind, 1)
+        value, table = self.expr(kind, 1), self.tables[0]
         choices: list[tuple[Words, str]] = [
             (same("COUNT(*)"), "int"),
             (fill("COUNT({})", value), "int"),
@@ -194,14 +195,14 @@ class Asker(Expressions):
             choices += [
                 (fill("SUM({})", value, duckdb="CAST(SUM({}) AS BIGINT)"), "int"),
                 (fill("SUM(DISTINCT {})", value, duckdb="CAST(SUM(DISTINCT {}) AS BIGINT)"), "int"),
-                (same("AVG(k)"), "float"),
+                (same(f"AVG({table}k)"), "float"),
                 (fill("MIN({})", value), "int"),
                 (fill("MAX({})", value), "int"),
             ]
         if kind == "float":
             most = "COALESCE(MAX({0}) FILTER (WHERE NOT isnan({0})), MAX({0}))"
             # sums of large integers as floats depend on their order, which is each engine's own
-            summed = same("f") if self.has_nan else value
+            summed = same(f"{table}f") if self.has_nan else value
             choices += [
                 (fill("SUM({})", summed), "float"),
                 (fill("AVG({})", summed), "float"),
@@ -210,8 +211,8 @@ class Asker(Expressions):
             ]
             if not self.has_nan:
                 choices += [
-                    (Words("MEDIAN(f)", "MEDIAN(f)", None), "float"),
-                    (Words("VAR(f)", "var_pop(f)", None), "float"),
+                    (Words(f"MEDIAN({table}f)", f"MEDIAN({table}f)", None), "float"),
+                    (Words(f"VAR({table}f)", f"var_pop({table}f)", None), "float"),
                 ]
         if kind == "time":
             choices += [(fill("MIN({})", value), "time"), (fill("MAX({})", value), "time")]
@@ -246,6 +247,38 @@ class Asker(Expressions):
             is_ordered = True
         text = fill("SELECT {} FROM t{}{}{}", select, self._where(0.5), group, having)
         return Question(self._sorted(text, order), names, is_ordered)
+
+    def _grouped_join(self) -> Question:
+        """Draw groups of pairs: by columns of the right side, of values of the left one, mostly."""
+        of_key, of_value = self.random.choices([["b."], ["a.", "b."]], [3, 1])[0], ["a."]
+        if self.random.random() < 0.2:
+            of_value = ["a.", "b."]
+        self.tables = of_key
+        columns = self.random.sample(["i", "k", "c", "c", "b", "b"], self.random.randint(1, 2))
+        if self.random.random() < 0.15:
+            columns.append("f")
+        keys = [same(self.random.choice(of_key) + name) for name in columns]
+        if self.random.random() < 0.15:
+            keys[0] = self.key("int")
+        self.tables = of_value
+        plain = [
+            fill("SUM(a.i)", duckdb="CAST(SUM(a.i) AS BIGINT)"),
+            *map(same, ("COUNT(a.i)", "MIN(a.i)", "MIN(a.c)", "AVG(a.k)")),
+        ]
+        calls = [same("COUNT(*)"), *self.random.sample(plain, 2)]
+        if self.random.random() < 0.4:
+            calls.append(self._aggregate(self.random.choice(["int", "float", "text"]))[0])
+        select, names = self._outputs([*keys, *calls])
+        name = self.random.choice("iikkc")
+        on = same(f"a.{name} = b.{self.random.choice('ik') if name != 'c' else name}")
+        kind = self.random.choice(["INNER", "INNER", "INNER", "LEFT", "FULL"])
+        where = same("")
+        if self.random.random() < 0.3:
+            self.tables = [self.random.choice(["a.", "b."])]
+            where = fill(" WHERE {}", self._compare(1))
+        group = fill(" GROUP BY " + ", ".join(["{}"] * len(keys)), *keys)
+        text = f"SELECT {{}} FROM t AS a {kind} JOIN u AS b ON {{}}{{}}{{}}"
+        return Question(fill(text, select, on, where, group), names, is_ordered=False)
 
     def _unnested(self) -> Question:
         """Draw a query of a row for each item of a list, grouped or not."""
