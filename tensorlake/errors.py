@@ -108,7 +108,9 @@ class TensorlakeError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         kind = type(self)
-        return (_rebuild, (_HOMES.get(kind, kind), self.message, self.facts))
+        own = {"message", "facts"}
+        noted = {name: value for name, value in vars(self).items() if name not in own} or None
+        return (_rebuild, (_HOMES.get(kind, kind), self.message, self.facts), noted)
 
 
 def _cut(message: str) -> str:

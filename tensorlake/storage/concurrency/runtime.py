@@ -34,7 +34,7 @@ BLOCKING_THREADS: Final = 16
 STOP_TIMEOUT_S: Final = 5.0
 
 
-class _LoopThread:
+class LoopThread:
     """An event loop that runs in a daemon thread of its own."""
 
     def __init__(self) -> None:
@@ -154,8 +154,8 @@ class _Driven(threading.local):
 _driven = _Driven()
 _scope: ContextVar[Scope | None] = ContextVar("tensorlake_storage_scope", default=None)
 _lock = threading.Lock()
-_current: _LoopThread | None = None
-_inherited: list[_LoopThread | None] = []
+_current: LoopThread | None = None
+_inherited: list[LoopThread | None] = []
 
 
 def run(coroutine: Coroutine[Any, Any, T], *, timeout_s: float | None = None) -> T:
@@ -308,12 +308,12 @@ def stop() -> None:
         current.stop()
 
 
-def _loop_thread() -> _LoopThread:
+def _loop_thread() -> LoopThread:
     global _current  # noqa: PLW0603 - the one loop of the process is the point of this module
     current = _current
     if current is None:
         with _lock:
-            current = _current = _current or _LoopThread()
+            current = _current = _current or LoopThread()
     return current
 
 

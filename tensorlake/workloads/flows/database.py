@@ -13,15 +13,27 @@ from typing import Any
 
 from tensorlake.errors import InvalidInputError, StorageError, missing_extra, shown
 from tensorlake.storage import public_url
+from tensorlake.workloads.flows import waits
 from tensorlake.workloads.flows.executors import SQLITE, Executor, file_of
 
-__all__ = ["QUEUE", "clients", "connect", "dbos", "launch", "migrate", "opened", "stop_engine"]
+__all__ = [
+    "POLL_S",
+    "QUEUE",
+    "clients",
+    "connect",
+    "dbos",
+    "launch",
+    "migrate",
+    "opened",
+    "stop_engine",
+]
 
 DATABASE = "tensorlake-flows.sqlite"
 VARIABLE = "TENSORLAKE_FLOWS"
 APPLICATION = "tensorlake"
 QUEUE = "tensorlake-flows"
 POLL_S = 0.2
+RECORD_S = 1  # for the outcome of a run whose last step has just ended
 SIDES = ("-wal", "-shm", "-journal")  # SQLite's own files
 OTHERS = 0o077  # the bits of a mode that let others in
 _SCHEMES = (SQLITE, "postgresql://", "postgresql+psycopg://")
@@ -152,6 +164,7 @@ def launch(
     with _launching:
         if _launched:
             return
+        _stop_at_exit()
         engine, url = dbos().DBOS, connect()
         migrate(url)  # before the engine, which logs a traceback if it cannot
         executor = None
@@ -169,6 +182,7 @@ def launch(
                 "notification_listener_polling_interval_sec": POLL_S,
             }
         )
+        waits.begin()
         try:
             with opened(url):
                 engine.launch()
@@ -176,6 +190,7 @@ def launch(
                     queue, polling_interval_sec=POLL_S, worker_concurrency=at_once
                 )
         except BaseException:
+            waits.end()
             engine.destroy(workflow_completion_timeout_sec=0)  # or the next launch would use it
             if executor is not None:
                 executor.close()
@@ -185,6 +200,12 @@ def launch(
             executor.start(running)
 
 
+@cache
+def _stop_at_exit() -> None:
+    """Stop before the interpreter joins threads: those of runs that wait end for nothing else."""
+    threading._register_atexit(stop_engine)  # noqa: SLF001 # pyright: ignore - no public name
+
+
 def stop_engine() -> None:
     """Run no flows in this process any more; another one continues those under way."""
     with _launching:
@@ -192,7 +213,8 @@ def stop_engine() -> None:
             executor = _launched.pop()
             if executor is not None:
                 executor.stop()
-            dbos().DBOS.destroy(workflow_completion_timeout_sec=0)
+            grace_s = RECORD_S if waits.end() else 0
+            dbos().DBOS.destroy(workflow_completion_timeout_sec=grace_s)
             if executor is not None:
                 executor.close()
 

@@ -8,16 +8,30 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import wraps
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from tensorlake.errors import InvalidInputError, InvalidStateError, shown
 from tensorlake.quantities import checked_integer
 from tensorlake.storage import open_store, place_text, runtime
-from tensorlake.workloads.flows.database import dbos, launch
+from tensorlake.workloads.flows import waits
+from tensorlake.workloads.flows.database import POLL_S, dbos, launch
 
-__all__ = ["WAITS_FOR", "Flow", "Watch", "approval", "flow", "flows", "key", "step", "watch"]
+__all__ = [
+    "STEP",
+    "WAITS_FOR",
+    "Flow",
+    "Watch",
+    "approval",
+    "flow",
+    "flows",
+    "key",
+    "step",
+    "watch",
+]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -25,6 +39,10 @@ T = TypeVar("T")
 APPROVAL_S = 10 * 365 * 86_400.0  # a flow that waits costs a row, and a thread while it runs
 WAITS_FOR = "waits_for"
 ASKED = "asked"
+STEP = "_tensorlake_step"
+"""The attribute of an error with the number of the step that raised it; None: not known."""
+NOT_CALLED = (iscoroutinefunction, isgeneratorfunction, isasyncgenfunction)
+"""What a call only prepares: its result would be no result of the function's body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +111,23 @@ class Flow(Generic[P, T]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run the flow and return its result; after a kill, another process continues it."""
         launch(has_code=_defined.__contains__)
-        return self.workflow(*args, **kwargs)
+        if not _is_in_flow():
+            return self.workflow(*args, **kwargs)
+
+        engine = dbos().DBOS
+        run = engine.start_workflow(self.workflow, *args, **kwargs)
+
+        async def result() -> T:  # in this thread, a run that waits for days could not be stopped
+            found = await engine.retrieve_workflow_async(
+                run.get_workflow_id(), existing_workflow=False
+            )
+            return cast("T", await found.get_result(polling_interval_sec=POLL_S))
+
+        try:
+            return cast("T", waits.wait_for(result()))
+        except Exception as error:
+            _note_step(error, None)  # it has the number of a step of the other run
+            raise
 
 
 _defined: dict[str, Flow[..., Any]] = {}
@@ -142,12 +176,23 @@ def flow(
         raise InvalidInputError(f"on={shown(on)}: give flows.watch(prefix)", actual=on)
 
     def made(function: Callable[P, T]) -> Flow[P, T]:
-        called = name or _name_of(function, "flow")
+        own = _name_of(function, "flow")
+        called = name or own
         if called in _defined:
             raise InvalidStateError(
                 f"there is a flow {called!r} already\ngive this one a name: @flows.flow(name=…)"
             )
-        workflow = dbos().DBOS.workflow(name=called)(function)
+
+        @wraps(function)
+        def run(*args: P.args, **kwargs: P.kwargs) -> T:
+            try:
+                return function(*args, **kwargs)
+            except Exception as error:
+                _note_step(error, _step_of(error))
+                raise
+
+        # Each process that is stopped while it waits for an answer is an attempt to DBOS
+        workflow = dbos().DBOS.workflow(name=called, max_recovery_attempts=None)(run)
         _defined[called] = one = Flow(called, on, cast("Callable[P, T]", workflow))
         return one
 
@@ -195,19 +240,30 @@ def step(
             raise InvalidInputError(f"{name}={shown(number)}: give a finite number of at least 0")
 
     def made(function: Callable[P, T]) -> Callable[P, T]:
+        called_as = _name_of(function, "step")
+
+        @wraps(function)
+        def attempt(*args: P.args, **kwargs: P.kwargs) -> T:
+            try:
+                return function(*args, **kwargs)
+            except Exception as error:
+                _note_step(error, dbos().DBOS.step_id)
+                raise
+
         decorated = dbos().DBOS.step(
-            name=_name_of(function, "step"),
+            name=called_as,
             retries_allowed=retries > 0,
             max_attempts=retries + 1,
             interval_seconds=wait_s,
             backoff_rate=backoff,
-        )(function)
+        )(attempt)
         given_up = dbos().error.DBOSMaxStepRetriesExceeded
 
         @wraps(function)
         def called(*args: P.args, **kwargs: P.kwargs) -> T:
             try:
-                return decorated(*args, **kwargs)
+                with waits.step() if _is_in_flow() else nullcontext():
+                    return decorated(*args, **kwargs)
             except given_up as error:
                 raise error.errors[-1] from None
 
@@ -255,15 +311,44 @@ def approval(what: str, *, timeout_s: float | None = None) -> bool:
     what = next(name for name in names if name not in asked)
     engine.set_event(ASKED, [*asked, what])
     engine.set_event(WAITS_FOR, what)
-    answer = engine.recv(f"approval:{what}", APPROVAL_S if timeout_s is None else timeout_s)
+    timeout = APPROVAL_S if timeout_s is None else timeout_s
+    answer = waits.wait_for(engine.recv_async(f"approval:{what}", timeout))
     engine.set_event(WAITS_FOR, None)
     return answer is True
+
+
+def _note_step(error: Exception, number: int | None) -> None:
+    """Note in an error, with which it is pickled, which step of its run raised it."""
+    with suppress(AttributeError, TypeError):  # it takes no attributes
+        setattr(error, STEP, number)
+
+
+def _step_of(error: BaseException | None) -> int | None:
+    """Return the step whose error this is, or is raised from or after; 0: it is of no step."""
+    while error is not None:
+        if hasattr(error, STEP):
+            return cast("int | None", getattr(error, STEP))
+        after = None if error.__suppress_context__ else error.__context__
+        error = error.__cause__ or after
+    return 0
+
+
+def _is_in_flow() -> bool:
+    """Whether the code between the steps of a flow runs here."""
+    engine = dbos().DBOS
+    return engine.workflow_id is not None and engine.step_id is None
 
 
 def _name_of(function: Any, kind: str) -> str:
     if not callable(function) or not hasattr(function, "__qualname__"):
         raise InvalidInputError(
             f"a {kind} is a function, got {shown(function)}\nwrite @flows.{kind} above its def",
+            actual=function,
+        )
+    if any(is_one(function) for is_one in NOT_CALLED):
+        raise InvalidInputError(
+            f"a {kind} is a plain function, and {function.__qualname__} is async or a generator"
+            "\nwrite def, and asyncio.run(…) of what it awaits, or list(…) of what it yields",
             actual=function,
         )
     return str(function.__qualname__).rpartition("<locals>.")[2]

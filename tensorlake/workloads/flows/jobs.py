@@ -26,8 +26,9 @@ from tensorlake.workloads.flows.database import (
     opened,
     stop_engine,
 )
+from tensorlake.workloads.flows.waits import Interrupted
 
-__all__ = ["Interrupted", "Job", "Jobs"]
+__all__ = ["Job", "Jobs"]
 
 APPLICATION = "tensorlake-jobs"
 QUEUE = "tensorlake-jobs"
@@ -45,13 +46,6 @@ STATES = {
 
 WHAT = "what"
 """The attribute with the description of a job."""
-
-
-class Interrupted(BaseException):
-    """The process stops: the job has no answer, and another process continues it.
-
-    Not an ``Exception``: those are answers, and would be kept.
-    """
 
 
 @dataclass(frozen=True, slots=True)

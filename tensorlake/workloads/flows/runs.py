@@ -13,7 +13,7 @@ from typing import Any
 from tensorlake.errors import InvalidInputError, InvalidStateError, NotFoundError, shown
 from tensorlake.quantities import checked_integer
 from tensorlake.workloads.flows.database import QUEUE, clients
-from tensorlake.workloads.flows.definition import WAITS_FOR, Flow
+from tensorlake.workloads.flows.definition import STEP, WAITS_FOR, Flow
 from tensorlake.workloads.flows.executors import NO_CODE
 from tensorlake.workloads.flows.jobs import NAME as JOB
 from tensorlake.workloads.flows.jobs import STATES as JOB_STATES
@@ -141,9 +141,9 @@ def inspect(id: str) -> FlowRun:  # noqa: A002 - the name of the attribute
 def retry(id: str) -> FlowRun:  # noqa: A002 - likewise
     """Continue a run that failed or was cancelled, at the step that has no result.
 
-    That is the last step with the error of the run, or else its last step if that failed. An error
-    that the flow caught before is a result; one that its own code raised continues after its last
-    step.
+    That is the step whose error ended it, also if the flow raised another one from it. An error
+    that the flow caught before is a result; after one that its own code raised, the run continues
+    at its last step if that failed, or else after it.
 
     Raises:
         InvalidStateError: It is in another state.
@@ -152,13 +152,7 @@ def retry(id: str) -> FlowRun:  # noqa: A002 - likewise
     with clients() as client:
         found = _run(client, id)
         if found.state == "failed":
-            steps = client.list_workflow_steps(id)
-            ends = {one["function_id"]: _error(one["error"]) for one in steps}
-            last = max(ends, default=0)
-            failed = [number for number, error in ends.items() if error == found.error]
-            failed = failed or [number for number in (last,) if ends.get(number) is not None]
-            first = max(failed, default=last + 1)
-            client.rewind_workflow(id, start_step=first, queue_name=QUEUE)
+            client.rewind_workflow(id, start_step=_first_to_repeat(client, id), queue_name=QUEUE)
         elif found.state == "cancelled":
             client.resume_workflow(id, queue_name=QUEUE)
         else:
@@ -202,6 +196,21 @@ def approve(id: str, *, decision: bool = True) -> FlowRun:  # noqa: A002 - likew
         if what is None or not _is_first(client, id, what, decision=decision):
             raise InvalidStateError(_answered(_run(client, id)))  # with an answer of just now
         return _run(client, id)
+
+
+def _first_to_repeat(client: Any, id_: str) -> int:
+    """Return the number of the step at which a run that failed continues."""
+    (run,) = client.list_workflows(workflow_ids=[id_], load_input=False)
+    steps = client.list_workflow_steps(id_)
+    failed = {one["function_id"]: _error(one["error"]) for one in steps if one["error"] is not None}
+    last = max((one["function_id"] for one in steps), default=0)
+    number = getattr(run.error, STEP, None)
+    if number is None:  # an error that is pickled without it, or of another run
+        same = [at for at, error in failed.items() if error == _error(run.error)]
+        number = max(same, default=0)
+    if not number and last in failed:
+        return last
+    return number or last + 1
 
 
 def _is_first(client: Any, id_: str, what: str, *, decision: bool) -> bool:

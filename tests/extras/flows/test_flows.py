@@ -17,11 +17,11 @@ import pytest
 import tensorlake as tl
 from tensorlake import flows
 from tensorlake.errors import StorageError
+from tests.extras.flows.waiting import WAIT_S, until
 
 pytest.importorskip("dbos")
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore")]  # of theirs
 
-WAIT_S = 60
 calls: list[str] = []
 broken = {"store"}
 kept: dict[str, str] = {}
@@ -60,57 +60,9 @@ def repeats():
     return refusals
 
 
-@flows.flow
-def catches():
-    try:
-        note("store")
-    except ValueError as error:
-        caught = str(error)
-    else:
-        caught = "none"
-    note("work")
-    first = flows.approval("publish?")
-    try:
-        note("publish")
-    except ValueError:
-        flows.approval("clean up?")
-        note("clean")
-        raise
-    return caught, first, flows.approval("clean up?")
-
-
-@flows.flow
-def fails_itself():
-    try:
-        note("store")
-    except ValueError:
-        note("work")
-    if "code" in broken:
-        raise RuntimeError("of the code")
-    return note("last")
-
-
-@pytest.fixture
-def database(tmp_path):
-    """A database, and a service that runs flows until the test has ended."""
+@pytest.fixture(autouse=True)
+def _no_calls():
     calls.clear()
-    place = flows.connect(tmp_path / "flows.sqlite")
-    ended = threading.Event()
-    service = threading.Thread(target=flows.run, kwargs={"until": ended.is_set})
-    service.start()
-    yield place
-    ended.set()
-    service.join()
-
-
-def until(id_, *states):
-    """Wait until a run is in one of some states."""
-    turn = threading.Event()
-    for _ in range(WAIT_S * 20):
-        if (found := flows.inspect(id_)).state in states:
-            return found
-        turn.wait(0.05)
-    raise AssertionError(found)
 
 
 def test_a_flow_is_started_by_name_and_its_steps_are_kept(database):
@@ -184,16 +136,6 @@ def test_a_second_answer_names_the_first_also_while_no_process_runs_the_flow(tmp
     assert flows.inspect(waiting.id).result == (False, "AFTER")
 
 
-def asked(id_, what):
-    """Wait until a run asks a question."""
-    turn = threading.Event()
-    for _ in range(WAIT_S * 20):
-        if (found := flows.inspect(id_)).waits_for == what:
-            return found
-        turn.wait(0.05)
-    raise AssertionError(found)
-
-
 def test_a_question_that_is_asked_again_is_numbered_also_in_another_process(tmp_path):
     flows.connect(tmp_path / "flows.sqlite")
     run = flows.start(repeats)
@@ -213,42 +155,6 @@ def test_a_question_that_is_asked_again_is_numbered_also_in_another_process(tmp_
         "is it right? (2)": False,
         "is it right? (3)": True,
     }
-
-
-def test_a_retry_repeats_the_step_that_ended_the_run_and_no_error_that_was_caught(database):
-    broken.add("publish")
-    try:
-        run = flows.start(catches)
-        asked(run.id, "publish?")
-        flows.approve(run.id)
-        asked(run.id, "clean up?")
-        flows.approve(run.id)
-        failed = until(run.id, "failed")
-    finally:
-        broken.remove("publish")
-    assert failed.error == "ValueError: no publish"
-    assert calls == ["store", "store", "work", "publish", "publish", "clean"]
-
-    flows.retry(run.id)
-    asked(run.id, "clean up?")  # the answer of the attempt that failed is none to this one
-    flows.approve(run.id, decision=False)
-
-    assert until(run.id, "done").result == ("no store\nat all", True, False)
-    assert calls[6:] == ["publish"]
-
-
-def test_a_retry_after_an_error_of_the_code_repeats_no_step(database):
-    broken.add("code")
-    try:
-        failed = until(flows.start(fails_itself).id, "failed")
-    finally:
-        broken.remove("code")
-    assert failed.error == "RuntimeError: of the code"
-
-    flows.retry(failed.id)
-
-    assert until(failed.id, "done").result == "LAST"
-    assert calls == ["store", "store", "work", "last"]
 
 
 def answered(id_, decision, together):

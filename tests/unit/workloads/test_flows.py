@@ -1,5 +1,6 @@
 """Flows without their engine: the database, the files that are watched, arguments."""
 
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,29 @@ def test_arguments_are_checked_before_the_engine_is_needed() -> None:
     ]:
         with pytest.raises(InvalidInputError, match=words):
             call()
+
+
+async def _awaits() -> None: ...
+
+
+def _yields() -> Iterator[int]:
+    yield 1
+
+
+async def _yields_later() -> AsyncIterator[int]:
+    yield 1
+
+
+@pytest.mark.parametrize("function", [_awaits, _yields, _yields_later])
+@pytest.mark.parametrize(
+    ("decorate", "kind"),
+    [(flows.step, "step"), (flows.flow, "flow"), (flows.flow(name="x"), "flow")],
+)
+def test_what_a_call_only_prepares_is_no_step_and_no_flow(
+    decorate: Any, kind: str, function: Any
+) -> None:
+    with pytest.raises(InvalidInputError, match=f"a {kind} is a plain function, and _.* is async"):
+        decorate(function)
 
 
 def test_the_names_of_flows_are_found_on_tensorlake() -> None:
