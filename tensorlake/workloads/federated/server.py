@@ -82,7 +82,7 @@ def server_app(strategy: FlowerObject, *, rounds: int, secure: Secure = None) ->
             **({"max_weight": 1.0} if "dp" in protections else {}),  # all clients count the same
             **protections["secagg+"],
         }
-        fit = made("secagg+", workflows.SecAggPlusWorkflow, protections)
+        fit = made("secagg+", _without_the_gone(workflows.SecAggPlusWorkflow), protections)
     strategy = _checked(strategy, flower, protections)
     server = flower("server")
     app = flower("serverapp").ServerApp()
@@ -94,6 +94,28 @@ def server_app(strategy: FlowerObject, *, rounds: int, secure: Secure = None) ->
         workflows.DefaultWorkflow(fit_workflow=fit)(grid, legacy)
 
     return app
+
+
+def _without_the_gone(workflow_type: type[Any]) -> type[Any]:
+    """Make SecAgg+ go on without clients that leave while keys are exchanged.
+
+    They have masked nothing, and no other client masks with them. Flower 1.41 asks for shares of
+    their keys all the same, which nobody has, and gives up the round.
+    """
+
+    def forget(state: Any) -> bool:
+        here = state.sampled_node_ids = set(state.active_node_ids)
+        state.nid_to_neighbours = {one: state.nid_to_neighbours[one] & here for one in here}
+        return True
+
+    class WithoutTheGone(workflow_type):
+        def setup_stage(self, grid: Any, context: Any, state: Any) -> bool:
+            return super().setup_stage(grid, context, state) and forget(state)
+
+        def share_keys_stage(self, grid: Any, context: Any, state: Any) -> bool:
+            return super().share_keys_stage(grid, context, state) and forget(state)
+
+    return WithoutTheGone
 
 
 def _checked(

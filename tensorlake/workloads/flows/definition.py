@@ -8,7 +8,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
@@ -110,9 +110,10 @@ class Flow(Generic[P, T]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run the flow and return its result; after a kill, another process continues it."""
-        launch(has_code=_defined.__contains__)
         if not _is_in_flow():
+            launch(has_code=_defined.__contains__)
             return self.workflow(*args, **kwargs)
+        waits.check()
 
         engine = dbos().DBOS
         run = engine.start_workflow(self.workflow, *args, **kwargs)
@@ -185,11 +186,12 @@ def flow(
 
         @wraps(function)
         def run(*args: P.args, **kwargs: P.kwargs) -> T:
-            try:
-                return function(*args, **kwargs)
-            except Exception as error:
-                _note_step(error, _step_of(error))
-                raise
+            with waits.run():
+                try:
+                    return function(*args, **kwargs)
+                except Exception as error:
+                    _note_step(error, _step_of(error))
+                    raise
 
         # Each process that is stopped while it waits for an answer is an attempt to DBOS
         workflow = dbos().DBOS.workflow(name=called, max_recovery_attempts=None)(run)
@@ -262,8 +264,9 @@ def step(
         @wraps(function)
         def called(*args: P.args, **kwargs: P.kwargs) -> T:
             try:
-                with waits.step() if _is_in_flow() else nullcontext():
-                    return decorated(*args, **kwargs)
+                if _is_in_flow():
+                    waits.check()
+                return decorated(*args, **kwargs)
             except given_up as error:
                 raise error.errors[-1] from None
 

@@ -264,16 +264,19 @@ def _run(client: Any, id_: str) -> FlowRun:
 def _described(client: Any, status: Any, steps: tuple[StepRun, ...] = ()) -> FlowRun:
     state = STATES[status.status]
     noted: Mapping[str, Any] = status.attributes or {}
-    if state in ("queued", "running") and status.executor_id in noted.get(NO_CODE, ()):
+    is_open = state in ("queued", "running")  # queued: for the process that continues it
+    waits = client.get_event(status.workflow_id, WAITS_FOR, 0) if is_open else None
+    if is_open and status.executor_id in noted.get(NO_CODE, ()):
         state = "waiting for code"
-    waits = client.get_event(status.workflow_id, WAITS_FOR, 0) if state == "running" else None
+    elif waits:
+        state = "waiting"
     given: Any = status.input or {"args": (), "kwargs": {}}
     arguments = [shown(one) for one in given["args"]]
     arguments += [f"{name}={shown(one)}" for name, one in given["kwargs"].items()]
     return FlowRun(
         id=status.workflow_id,
         flow=status.name,
-        state="waiting" if waits else state,
+        state=state,
         waits_for=waits,
         arguments=", ".join(arguments),
         result=status.output,

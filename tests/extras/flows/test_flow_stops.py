@@ -176,6 +176,22 @@ def test_a_program_ends_while_a_run_waits_and_the_next_one_continues_it(tmp_path
     assert flows.inspect(run.id).result == (True, "AFTER")
 
 
+def test_a_run_that_waits_is_answered_also_while_it_is_queued_again(tmp_path):
+    place = tmp_path / "flows.sqlite"
+    flows.connect(place)
+    run = flows.start(asks_and_leaves)
+    flows.run(until=lambda: flows.inspect(run.id).state == "waiting")
+    with sqlite3.connect(place) as database:  # as by a process that is stopped in that moment
+        database.execute("UPDATE workflow_status SET status = 'ENQUEUED'")
+
+    waiting = flows.inspect(run.id)
+    assert (waiting.state, waiting.waits_for) == ("waiting", "go on?")
+    flows.approve(run.id)
+
+    flows.run(until=lambda: flows.inspect(run.id).state == "done")
+    assert flows.inspect(run.id).result == (True, "after")
+
+
 def test_a_program_ends_by_ctrl_c_while_a_run_waits(tmp_path):
     database = flows.connect(tmp_path / "flows.sqlite")
     run = flows.start("asks")

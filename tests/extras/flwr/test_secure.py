@@ -184,6 +184,31 @@ def test_a_client_that_leaves_before_its_update_is_not_in_the_mean(samples):
     assert np.abs(found - mean_of(samples, others)).max() <= bound_of(others, 14.0)
 
 
+@pytest.mark.parametrize(
+    "at",
+    [
+        {"setup": {2}},
+        {"share_keys": {2}},
+        {"setup": {1}, "share_keys": {3}},
+        {"setup": {4}, "collect_masked_vectors": {0}},
+        {"share_keys": {1}, "collect_masked_vectors": {3}},
+    ],
+    ids=str,
+)
+def test_a_client_that_leaves_while_keys_are_exchanged_is_not_in_the_mean(samples, at):
+    each = [leaves(places, stage) for stage, places in at.items()]
+    secure = {"secagg+": {"max_weight": 14.0, "reconstruction_threshold": 0.6}}
+
+    found = trained(
+        samples,
+        secure=secure,
+        answers=lambda node, message: all(one(node, message) for one in each),
+    ).weights[-1]
+
+    others = {*range(len(LENGTHS))}.difference(*at.values())
+    assert np.abs(found - mean_of(samples, others)).max() <= bound_of(others, 14.0)
+
+
 def test_a_client_that_leaves_after_its_update_is_in_the_mean(samples):
     secure = {"secagg+": {"max_weight": 14.0, "reconstruction_threshold": 0.6}}
 
@@ -193,19 +218,10 @@ def test_a_client_that_leaves_after_its_update_is_in_the_mean(samples):
     assert np.abs(found - mean_of(samples, everyone)).max() <= bound_of(everyone, 14.0)
 
 
-@pytest.mark.parametrize(
-    ("places", "stage"),
-    [
-        ({0, 1, 2}, "collect_masked_vectors"),  # too many
-        ({2}, "setup"),  # Flower asks for shares of its key, which nobody has
-        ({2}, "share_keys"),
-    ],
-)
-def test_a_round_that_cannot_be_unmasked_changes_nothing_and_the_next_one_does(
-    samples, places, stage
-):
+@pytest.mark.parametrize("stage", ["setup", "share_keys", "collect_masked_vectors"])
+def test_a_round_that_cannot_be_unmasked_changes_nothing_and_the_next_one_does(samples, stage):
     secure = {"secagg+": {"max_weight": 14.0, "reconstruction_threshold": 0.6}}
-    answers, rounds = leaves(places, stage), []
+    answers, rounds = leaves({0, 1, 2}, stage), []  # too many
 
     def at_first(node, message):
         asked = message.content.config_records[MASKED][STAGE]
