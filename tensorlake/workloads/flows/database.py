@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Generator
@@ -213,6 +214,8 @@ def stop_engine() -> None:
             executor = _launched.pop()
             if executor is not None:
                 executor.stop()
+            # It reports runs that it has just taken, which another process continues
+            logging.getLogger("dbos").setLevel(logging.CRITICAL)  # until the next launch
             grace_s = RECORD_S if waits.end() else 0
             dbos().DBOS.destroy(workflow_completion_timeout_sec=grace_s)
             if executor is not None:
