@@ -26,6 +26,7 @@ from tensorlake.workloads.flows.definition import (
     step,
     watch,
 )
+from tensorlake.workloads.flows.executors import Interrupted
 from tensorlake.workloads.flows.jobs import Job, Jobs
 from tensorlake.workloads.flows.runs import (
     FlowRun,
@@ -38,7 +39,6 @@ from tensorlake.workloads.flows.runs import (
     start,
 )
 from tensorlake.workloads.flows.service import run
-from tensorlake.workloads.flows.waits import Interrupted
 
 list = list_runs  # noqa: A001 - as `tl.list`
 

@@ -14,8 +14,13 @@ from typing import Any
 
 from tensorlake.errors import InvalidInputError, StorageError, missing_extra, shown
 from tensorlake.storage import public_url
-from tensorlake.workloads.flows import waits
-from tensorlake.workloads.flows.executors import SQLITE, Executor, file_of
+from tensorlake.workloads.flows.executors import (
+    SQLITE,
+    Executor,
+    begin_runs,
+    end_runs,
+    file_of,
+)
 
 __all__ = [
     "POLL_S",
@@ -183,7 +188,7 @@ def launch(
                 "notification_listener_polling_interval_sec": POLL_S,
             }
         )
-        waits.begin()
+        begin_runs()
         try:
             with opened(url):
                 engine.launch()
@@ -191,7 +196,7 @@ def launch(
                     queue, polling_interval_sec=POLL_S, worker_concurrency=at_once
                 )
         except BaseException:
-            waits.end()
+            end_runs()
             engine.destroy(workflow_completion_timeout_sec=0)  # or the next launch would use it
             if executor is not None:
                 executor.close()
@@ -216,7 +221,7 @@ def stop_engine() -> None:
                 executor.stop()
             # It reports runs that it has just taken, which another process continues
             logging.getLogger("dbos").setLevel(logging.CRITICAL)  # until the next launch
-            grace_s = RECORD_S if waits.end() else 0
+            grace_s = RECORD_S if end_runs() else 0
             dbos().DBOS.destroy(workflow_completion_timeout_sec=grace_s)
             if executor is not None:
                 executor.close()

@@ -17,8 +17,8 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 from tensorlake.errors import InvalidInputError, InvalidStateError, shown
 from tensorlake.quantities import checked_integer
 from tensorlake.storage import open_store, place_text, runtime
-from tensorlake.workloads.flows import waits
 from tensorlake.workloads.flows.database import POLL_S, dbos, launch
+from tensorlake.workloads.flows.executors import check_runs, wait_for, within_run
 
 __all__ = [
     "STEP",
@@ -113,7 +113,7 @@ class Flow(Generic[P, T]):
         if not _is_in_flow():
             launch(has_code=_defined.__contains__)
             return self.workflow(*args, **kwargs)
-        waits.check()
+        check_runs()
 
         engine = dbos().DBOS
         run = engine.start_workflow(self.workflow, *args, **kwargs)
@@ -125,7 +125,7 @@ class Flow(Generic[P, T]):
             return cast("T", await found.get_result(polling_interval_sec=POLL_S))
 
         try:
-            return cast("T", waits.wait_for(result()))
+            return cast("T", wait_for(result()))
         except Exception as error:
             _note_step(error, None)  # it has the number of a step of the other run
             raise
@@ -186,7 +186,7 @@ def flow(
 
         @wraps(function)
         def run(*args: P.args, **kwargs: P.kwargs) -> T:
-            with waits.run():
+            with within_run():
                 try:
                     return function(*args, **kwargs)
                 except Exception as error:
@@ -265,7 +265,7 @@ def step(
         def called(*args: P.args, **kwargs: P.kwargs) -> T:
             try:
                 if _is_in_flow():
-                    waits.check()
+                    check_runs()
                 return decorated(*args, **kwargs)
             except given_up as error:
                 raise error.errors[-1] from None
@@ -315,7 +315,7 @@ def approval(what: str, *, timeout_s: float | None = None) -> bool:
     engine.set_event(ASKED, [*asked, what])
     engine.set_event(WAITS_FOR, what)
     timeout = APPROVAL_S if timeout_s is None else timeout_s
-    answer = waits.wait_for(engine.recv_async(f"approval:{what}", timeout))
+    answer = wait_for(engine.recv_async(f"approval:{what}", timeout))
     engine.set_event(WAITS_FOR, None)
     return answer is True
 

@@ -8,26 +8,49 @@ Every `LOOK_S` each process looks at the flows under way. Those of an executor w
 back to their queue, from which one process takes them. DBOS keeps the result of the process that
 took a flow last: one that was cut off from the database and is still working changes nothing.
 A process marks flows that it took and has no code for; a process that has their code takes them.
+
+A process that stops interrupts its runs, which then have no result:
+
+    one that waits for an answer     at once: its thread, which may wait for days, would keep the
+                                     process from ending
+    one within a step                after it, so that its result is kept
+    one that begins                  at once
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 import os
 import secrets
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Generator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any, Protocol
+
+from tensorlake.storage import runtime
 
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None
 
-__all__ = ["NO_CODE", "SQLITE", "Executor", "file_of"]
+__all__ = [
+    "NO_CODE",
+    "SQLITE",
+    "Executor",
+    "Interrupted",
+    "begin_runs",
+    "check_runs",
+    "end_runs",
+    "file_of",
+    "wait_for",
+    "within_run",
+]
 
 LOOK_S = 2.0
 NO_CODE = "no_code"
@@ -236,3 +259,92 @@ class Executor:
 def _key_of(executor: str) -> int:
     """Return the number of an executor's lock."""
     return int.from_bytes(hashlib.blake2b(executor.encode(), digest_size=KEY_NBYTES).digest())
+
+
+class Interrupted(BaseException):
+    """The process stops: the run has no result, and another process continues it.
+
+    Not an ``Exception``: those are results, and would be kept.
+    """
+
+
+_changed = threading.Condition()
+_loops: list[runtime.LoopThread] = []
+"""The loop on which runs wait; none while this process runs no flows."""
+_busy: list[int] = []
+"""The threads of runs that do not wait."""
+
+
+def begin_runs() -> None:
+    """Let runs go on from now on."""
+    with _changed:
+        if not _loops:
+            _loops.append(runtime.LoopThread())
+
+
+def end_runs() -> bool:
+    """Interrupt all runs, and wait for those within a step; return whether one did not wait."""
+    own = threading.get_ident()  # a run that stops all of them does not wait for itself
+    with _changed:
+        loops = _loops[:]
+        _loops.clear()
+        was_busy = any(one != own for one in _busy)
+    for loop in loops:
+        with suppress(TimeoutError):  # a database that does not answer
+            loop.stop()
+    with _changed:
+        _changed.wait_for(lambda: all(one == own for one in _busy))
+    return was_busy
+
+
+def check_runs() -> None:
+    """Do nothing while runs may go on.
+
+    Raises:
+        Interrupted: They may not.
+    """
+    if not _loops:
+        raise Interrupted
+
+
+@contextmanager
+def within_run() -> Generator[None]:
+    """Do the work of a run in the body.
+
+    Raises:
+        Interrupted: This process runs no flows any more.
+    """
+    own = threading.get_ident()
+    with _changed:
+        check_runs()
+        _busy.append(own)
+    try:
+        yield
+    finally:
+        with _changed:
+            _busy.remove(own)
+            _changed.notify_all()
+
+
+def wait_for(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Wait in a run for a coroutine, and return its result.
+
+    Raises:
+        Interrupted: This process stops to run flows.
+    """
+    own = threading.get_ident()
+    with _changed:  # `end_runs` cancels what was handed over before
+        if not _loops:
+            coroutine.close()
+            raise Interrupted
+        waiting = asyncio.run_coroutine_threadsafe(coroutine, _loops[0].loop)
+        _busy.remove(own)
+        _changed.notify_all()
+    try:
+        return waiting.result()
+    except CancelledError:
+        raise Interrupted from None
+    finally:
+        waiting.cancel()  # Ctrl-C in a call of the flow: nothing else ends it
+        with _changed:
+            _busy.append(own)

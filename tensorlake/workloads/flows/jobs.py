@@ -26,7 +26,7 @@ from tensorlake.workloads.flows.database import (
     opened,
     stop_engine,
 )
-from tensorlake.workloads.flows.waits import Interrupted
+from tensorlake.workloads.flows.executors import Interrupted
 
 __all__ = ["Job", "Jobs"]
 
