@@ -97,10 +97,10 @@ def server_app(strategy: FlowerObject, *, rounds: int, secure: Secure = None) ->
 
 
 def _without_the_gone(workflow_type: type[Any]) -> type[Any]:
-    """Make SecAgg+ go on without clients that leave while keys are exchanged.
+    """Make SecAgg+ continue without clients that leave while keys are exchanged.
 
-    They have masked nothing, and no other client masks with them. Flower 1.41 asks for shares of
-    their keys all the same, which nobody has, and gives up the round.
+    They have masked nothing, and no other client masks with them. Flower 1.41 still asks for shares
+    of their keys, which no client has, and ends the round.
     """
 
     def forget(state: Any) -> bool:

@@ -42,7 +42,7 @@ ASKED = "asked"
 STEP = "_tensorlake_step"
 """The attribute of an error with the number of the step that raised it; None: not known."""
 NOT_CALLED = (iscoroutinefunction, isgeneratorfunction, isasyncgenfunction)
-"""What a call only prepares: its result would be no result of the function's body."""
+"""Functions whose body a call does not run."""
 
 
 @dataclass(frozen=True, slots=True)

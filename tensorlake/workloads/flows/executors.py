@@ -276,7 +276,7 @@ _busy: list[int] = []
 
 
 def begin_runs() -> None:
-    """Let runs go on from now on."""
+    """Let runs continue from now on."""
     with _changed:
         if not _loops:
             _loops.append(runtime.LoopThread())
@@ -298,7 +298,7 @@ def end_runs() -> bool:
 
 
 def check_runs() -> None:
-    """Do nothing while runs may go on.
+    """Do nothing while runs may continue.
 
     Raises:
         Interrupted: They may not.
