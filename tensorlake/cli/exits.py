@@ -54,6 +54,7 @@ _QUOTED = r"(?:'([^'\n]*)'|\"([^\"\n]*)\")"
 _CALLS = (
     (re.compile(rf"tl\.delete\({_QUOTED}, confirm=[^)\n]*\)"), "tensorlake rm {}"),
     (re.compile(rf"(?<!= )tl\.open\({_QUOTED}\)"), "tensorlake info {}"),
+    (re.compile(rf"tl\.list\({_QUOTED}\)"), "tensorlake ls {}"),
 )
 _INGEST = re.compile(r"tl\.ingest\.(\w+)\(('[^']*'), url\)")
 _BY_RAY = re.compile(r"tl\.ingest\.(\w+)\(engine='ray'\)")

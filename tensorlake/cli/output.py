@@ -52,18 +52,23 @@ def _print_rich(cells: list[list[str]], header: Sequence[str] | None, right: Seq
     from rich.table import Table
     from rich.text import Text
 
+    console = Console()
     table = Table(box=None, show_header=header is not None, pad_edge=False, padding=(0, 2, 0, 0))
     width = len(header) if header else max(map(len, cells), default=0)
+    first = [row[0] for row in (*([header] if header else []), *cells) if row]
+    # rich shrinks columns that may wrap, the widest first. The first says which row it is.
+    is_kept = max(map(_width, first), default=0) <= console.width // 2
     for column in range(width):
         table.add_column(
-            header[column] if header else "",
+            Text(header[column] if header else "", no_wrap=True),
             justify="right" if column in right else "left",
-            no_wrap=True,
+            no_wrap=column == 0 and is_kept,
             overflow="ellipsis",
         )
     for row in cells:
-        table.add_row(*(Text(cell) for cell in row))  # Text: [brackets] in a cell are not markup
-    Console().print(table)
+        # Text: [brackets] in a cell are not markup
+        table.add_row(*(Text(cell, no_wrap=True) for cell in row))
+    console.print(table)
 
 
 def print_text(text: object, *, file: TextIO | None = None, flush: bool = False) -> None:

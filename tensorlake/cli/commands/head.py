@@ -15,7 +15,9 @@ __all__ = ["head"]
 def head(
     url: Url,
     *,
-    number: Annotated[int, typer.Option("-n", metavar="N", min=0, help="Number of rows.")] = 5,
+    number: Annotated[
+        int, typer.Option("-n", metavar="N", min=0, help="Maximum rows (0 = unlimited).")
+    ] = 5,
     columns: Columns = None,
     at: At = None,
     as_json: AsJson = False,
@@ -28,7 +30,7 @@ def head(
     """
     with terms.open(url, at=at) as ds:
         view = ds[parse_columns(columns) or list(ds.tensors)]
-        rows = list(read_rows(view, stop=number))
+        rows = list(read_rows(view, stop=number or None))
     names = column_names(view)
     if as_json:
         print_json([row_document(row) for row in rows])

@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,6 +15,7 @@ from tensorlake.cli.options import AsJson, AsJsonLines
 from tensorlake.cli.output import print_json, print_table, print_text
 from tensorlake.cli.terms import Terms
 from tensorlake.quantities import human_nbytes, human_time
+from tensorlake.storage import open_store
 
 __all__ = ["ls"]
 
@@ -66,6 +68,8 @@ def ls(
             _list_tensors(ds, as_json=as_json, as_json_lines=as_json_lines)
         return
     below = tl.list(url, storage_options=options)
+    if not below:
+        _check_that_it_is_there(url, options)
     names = below if recursive else [name for name in below if "/" not in name]
     # Folders are shown as by `aws s3 ls`, with the number of datasets that -R would list.
     folders = Counter(name.partition("/")[0] for name in below if "/" in name and not recursive)
@@ -93,6 +97,14 @@ def ls(
     ]
     rows += [(f"{name}/", f"{count} below: -R", "", "", "") for name, count in folders.items()]
     print_table(rows, header=("dataset", "rows", "size", "version", "last commit"), right=(1, 2))
+
+
+def _check_that_it_is_there(url: str, options: dict[str, str] | None) -> None:
+    """Refuse a folder that does not exist; elsewhere a folder is there once it has objects."""
+    store = open_store(url, storage_options=options)
+    if store.is_local and not Path(store.url).is_dir():
+        message = f"there is no folder {store.url!r}\nmake it first, or check its name"
+        raise tl.DatasetNotFoundError(message, dataset=store.url)
 
 
 def _look_at(lake: str, name: str, options: dict[str, str] | None) -> Listed:

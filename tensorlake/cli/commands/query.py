@@ -4,12 +4,11 @@ A table shows the first 20 rows and the number of further rows; formats for prog
 rows, unless ``-n`` limits them.
 """
 
-import csv
 import json
 import os
 import re
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -29,6 +28,7 @@ __all__ = ["query"]
 
 SHOWN_IN_A_TABLE = 20
 EXPLAINS = re.compile(r"(\s|--[^\n]*\n)*EXPLAIN\b", re.IGNORECASE)  # after comments
+NEEDS_QUOTES = re.compile(r'[",\r\n]|^\s|\s$')
 
 
 class Format(StrEnum):
@@ -225,10 +225,9 @@ def _write(view: View, chosen: Format, stop: int | None, target: TextIO) -> None
         for row in rows:
             print_json(row_document(row), indent=None, file=target)
     else:
-        writer = csv.writer(target)
-        writer.writerow(names)
+        target.write(_csv_line(names))
         for row in rows:
-            writer.writerow([_csv_field(value) for value in row_document(row).values()])
+            target.write(_csv_line(row_document(row).values()))
 
 
 def _write_arrow(view: View, chosen: Format, output: Path | None) -> None:
@@ -254,7 +253,15 @@ def _write_arrow(view: View, chosen: Format, output: Path | None) -> None:
         sink.close()
 
 
-def _csv_field(value: object) -> object:
+def _csv_line(values: Iterable[object]) -> str:
+    return ",".join(map(_csv_field, values)) + "\n"
+
+
+def _csv_field(value: object) -> str:
+    """Write NULL as nothing and an empty string in quotes, as ``export csv`` does."""
     if value is None:
         return ""
-    return value if isinstance(value, str | int | float) else json.dumps(value, ensure_ascii=False)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if text and not NEEDS_QUOTES.search(text):
+        return text
+    return '"{}"'.format(text.replace('"', '""'))

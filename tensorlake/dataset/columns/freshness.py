@@ -85,9 +85,12 @@ def stale_positions(rows: RowSet, name: str) -> Int64Array:
     """Return the positions, in all rows of a version, of those that are stale, ascending.
 
     Raises:
-        SchemaError: No function computes the tensor.
+        SchemaError: Neither a function nor an expression computes the tensor.
     """
     snapshot = rows.selection.snapshot
+    spec = snapshot.schema[name]
+    if spec.is_virtual:
+        return np.zeros(0, np.int64)
     spec = computed_spec(snapshot.schema, name)
     parts = _shown(snapshot, _stale_physical(snapshot, spec))
     return np.sort(np.concatenate([np.zeros(0, np.int64), *parts]))

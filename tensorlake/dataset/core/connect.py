@@ -396,22 +396,35 @@ def _not_found(store: Store, options: Mapping[str, Any]) -> DatasetNotFoundError
         return DatasetNotFoundError(remains, dataset=store.url)
     parent, _, name = store.url.rstrip("/").rpartition("/")
     around: list[str] = []
-    if isinstance(store, LakeStore):
-        with suppress(TensorlakeError):  # a hint must not hide the error
+    with suppress(TensorlakeError):  # a hint must not hide the error
+        if isinstance(store, LakeStore):
             around = runtime.run(store.neighbours())
-    elif parent and not parent.endswith("/"):  # the folder above, not the root of a scheme
-        with suppress(TensorlakeError):  # a hint must not hide the error
-            beside = runtime.run(_walk(_open_store(parent, options), depth=1))
-            around = [one.name for one in beside if one.state == "whole" and one.name != "."]
+        elif below := _datasets_below(store):
+            return DatasetNotFoundError(
+                f"{store.url!r} is a lake, not a dataset: {_some_of(below)}\n"
+                f"open one of its datasets; all of them: tl.list({store.url!r})",
+                dataset=store.url,
+            )
+        elif parent and not parent.endswith("/"):  # the folder above, not the root of a scheme
+            around = _datasets_below(_open_store(parent, options))
     near = difflib.get_close_matches(name, around, n=1)
-    described = ", ".join(repr(one) for one in around[:SHOWN_AROUND])
-    under = f"(beside it: {described}); " if around else ""
+    under = f"(beside it: {_some_of(around)}); " if around else ""
     hint = f"did you mean {f'{parent}/{near[0]}'!r}? " if near else ""
     return DatasetNotFoundError(
         f"no tensorlake dataset at {store.url!r}\n{under}{hint}{_how_to_make_one(store)}",
         dataset=store.url,
         near=near,
     )
+
+
+def _datasets_below(store: Store) -> list[str]:
+    found = runtime.run(_walk(store, depth=1))
+    return [one.name for one in found if one.state == "whole" and one.name != "."]
+
+
+def _some_of(names: list[str]) -> str:
+    more = ", …" if len(names) > SHOWN_AROUND else ""
+    return ", ".join(map(repr, names[:SHOWN_AROUND])) + more
 
 
 _IMPORTERS = {

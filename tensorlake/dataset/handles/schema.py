@@ -274,7 +274,7 @@ def stale(self: HasBoth[ViewT_co], name: str) -> ViewT_co:
     No chunk is read. In a query these are the rows ``WHERE NOT FRESH(name)``.
 
     Raises:
-        SchemaError: No function computes it.
+        SchemaError: Nothing computes it. Rows of an expression are never stale.
 
     Example:
         >>> import tensorlake as tl

@@ -294,7 +294,8 @@ def pull(  # noqa: D417 - a method: self
 def restore(self: HasSession, version: str | dt.datetime) -> Commit:
     """Publish a commit whose content is that of an older version; the handle moves to it.
 
-    Rows keep their identity, and the log its history.
+    Rows keep their identity, and the log its history. There is nothing to restore of the newest
+    version: its commit is returned, and nothing is published.
 
     Raises:
         SnapshotExpiredError: The version has expired.

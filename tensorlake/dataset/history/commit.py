@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -100,10 +100,7 @@ class Commit:
             parts.append(f"{name} {_count(ranges)}")
         if changes.delete:
             parts.append(f"-{_count(changes.delete)}")
-        parts += [
-            SCHEMA_WORDS.get(str(change.get("op")), "schema of {}").format(change.get("name"))
-            for change in changes.schema
-        ]
+        parts += schema_words(changes.schema, self.tensor_names)
         parts += index_words(changes.indexes)
         return ", ".join(parts) or "no change"
 
@@ -126,6 +123,21 @@ SCHEMA_WORDS = {
     "type": "type of {}",
     "metadata": "metadata of {}",
 }
+
+
+def schema_words(changes: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> Iterator[str]:
+    """Describe changes of a schema, given its tensors' names by id, a few words each.
+
+    A change of a check is one of the metadata of a tensor that it reads, under the check's name.
+    """
+    renamed = {one.get("tensor") for one in changes if one.get("op") == "rename"}
+    for one in changes:
+        tensor, name, op = one.get("tensor"), one.get("name"), str(one.get("op"))
+        known = names.get(str(tensor), name)
+        if op == "metadata" and name != known and tensor not in renamed:
+            yield f"check {name}"
+        else:
+            yield SCHEMA_WORDS.get(op, "schema of {}").format(name)
 
 
 INDEX_WORDS = {"add": "+index {} ({})", "drop": "-index {}", "update": "updated index {}"}

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from tensorlake.dataset.core.session import Session
 from tensorlake.dataset.history.cells import Cells, DisputedRow, MergeConflict
-from tensorlake.dataset.history.commit import SCHEMA_WORDS, Commit
+from tensorlake.dataset.history.commit import Commit, schema_words
 from tensorlake.dataset.history.versions import resolved
 from tensorlake.errors import InvalidInputError, InvalidStateError, UncommittedChangesError, shown
 from tensorlake.format import Changes
@@ -346,9 +346,7 @@ def _report(session: Session, outcome: MergeOutcome) -> MergeReport:
         added=plan.added_rows,
         removed=int((plan.deleted[:, 1] - plan.deleted[:, 0]).sum()),
         updated={name: count for name, count in counts.items() if count},
-        schema=tuple(
-            SCHEMA_WORDS[change["op"]].format(change["name"]) for change in plan.merged.changes
-        ),
+        schema=tuple(schema_words(plan.merged.changes, names)),
         indexes=() if outcome.groups is None else tuple(_index_lines(outcome.groups)),
         conflicts=(*describe_conflicts(plan), *filter(None, [outcome.broken])),
         is_refused=outcome.is_refused,

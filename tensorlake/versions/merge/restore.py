@@ -121,7 +121,7 @@ async def _reread(
 def restore_version(
     log: BranchLog, packs: PackReader, source: Version, *, head: Entry, message: str
 ) -> Published:
-    """Publish a commit with the content of another version.
+    """Publish a commit with the content of another version; return the newest if it is that one.
 
     Args:
         log: The branch.
@@ -136,9 +136,11 @@ def restore_version(
     stage = PackStage(log.store)
     packs.attach(stage)
 
-    def prepare(newest: Entry, since: Sequence[Entry]) -> Draft:
+    def prepare(newest: Entry, since: Sequence[Entry]) -> Draft | None:
         del since  # all of their changes are replaced
         ours = runtime.run(version_at(log.store, log.branch, newest, packs))
+        if (source.branch, source.entry.seq) == (ours.branch, ours.entry.seq):
+            return None
 
         async def build(sink: PageSink) -> State:
             return await content_of(source.state, ours.state, packs.pages, sink)

@@ -1,8 +1,14 @@
 """info, ls, head: what a dataset is, without writing to it."""
 
+import io
 import json
+import re
+import sys
+
+import pytest
 
 import tensorlake as tl
+from tensorlake.cli import main
 
 
 def test_info_says_version_rows_tensors_and_last_commits(run, pets):
@@ -34,6 +40,70 @@ def test_info_schema_prints_only_names_and_types(run, pets):
     shown = run("info", pets, "--schema")
 
     assert [line.split()[0] for line in shown.lines] == ["image", "label", "score", "boxes", "note"]
+
+
+class Terminal(io.StringIO):
+    """A terminal that keeps what it shows."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def in_a_narrow_terminal(monkeypatch, *arguments: str) -> list[list[str]]:
+    """Run a command on a terminal of 30 columns; the words of each line."""
+    terminal = Terminal()
+    for name, value in {"COLUMNS": "30", "TERM": "xterm", "NO_COLOR": "1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "stdout", terminal)
+    with pytest.raises(SystemExit):
+        main(arguments)
+    lines = re.sub(r"\x1b\[\d*m", "", terminal.getvalue()).splitlines()
+    assert all(len(line) <= 30 for line in lines if not line.startswith(arguments[1]))
+    return [line.split() for line in lines]
+
+
+def test_a_narrow_terminal_shows_names_and_cuts_the_rest(monkeypatch, tmp_path):
+    url = tl.create(str(tmp_path / "a"), {"id": "int64", "vec": tl.Array("float32", (8,))}).url
+    with tl.open(url) as ds:
+        ds.extend({"id": [100, 200], "vec": [[0.123456] * 8] * 2})
+        ds.commit("two rows, with a message that is far too long for this terminal")
+
+    words = [
+        in_a_narrow_terminal(monkeypatch, *arguments)
+        for arguments in (("ls", url), ("info", url), ("log", url, "--oneline"), ("head", url))
+    ]
+
+    tensors, info, log, head = [[line[0] for line in lines if line] for lines in words]
+    assert tensors == ["id", "vec"]
+    assert {"id", "vec", "main@1", "main@0"} <= {*info}
+    assert log == ["main@1", "main@0"]
+    assert head == ["id", "100", "200"]
+
+
+def test_n_of_zero_means_all_rows_in_head_and_query(run, pets):
+    for command in (("head", pets), ("query", pets, "SELECT *")):
+        assert len(run(*command, "-n", "0", "--jsonl").lines) == 3
+
+
+def test_ls_of_a_folder_that_is_not_there_is_an_error(run, tmp_path):
+    (tmp_path / "empty").mkdir()
+
+    missing = run("ls", str(tmp_path / "nowhere"))
+
+    assert (missing.code, missing.out) == (1, "")
+    assert f"there is no folder {str(tmp_path / 'nowhere')!r}" in missing.err
+    assert run("ls", str(tmp_path / "empty")).code == 0
+
+
+def test_info_of_a_lake_names_its_datasets_and_ls(run, pets):
+    lake = pets.removesuffix("/pets")
+
+    refused = run("info", lake)
+
+    assert refused.code == 1
+    assert "is a lake, not a dataset: 'pets'" in refused.err
+    assert f"tensorlake ls {lake}" in refused.err
+    assert "ingest" not in refused.err
 
 
 def test_head_tells_what_an_image_is_instead_of_decoding_it(run, pets):

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 
+import pyarrow.csv
 import pytest
 
 import tensorlake as tl
@@ -79,6 +80,27 @@ def test_query_writes_csv_to_a_file(run, pets, tmp_path):
     assert shown.out == ""
     rows = list(csv.reader(io.StringIO(target.read_text(encoding="utf-8"))))
     assert rows == [["label", "note"], ["cat", "first"], ["dog", ""], ["dog", "third"]]
+
+
+def test_query_writes_csv_that_keeps_null_and_an_empty_string_apart(run, tmp_path):
+    odd = ["", None, 'a "b", c', "two\nlines", " padded ", "plain"]
+    url = str(tmp_path / "odd.tl")
+    with tl.create(url, {"note": tl.Text(nullable=True), "good": "bool"}) as ds:
+        ds.extend({"note": odd, "good": [True, False] * 3})
+        ds.commit("odd")
+    null = pyarrow.csv.ConvertOptions(
+        null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+    )
+
+    read = {}
+    for columns in ("note, good", "note"):
+        target = tmp_path / f"{len(columns)}.csv"
+        assert run("query", url, f"SELECT {columns}", "-o", str(target)).code == 0
+        parse = pyarrow.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False)
+        read[columns] = pyarrow.csv.read_csv(target, parse_options=parse, convert_options=null)
+
+    assert read["note, good"].to_pydict() == {"note": odd, "good": [True, False] * 3}
+    assert read["note"].to_pydict() == {"note": odd}
 
 
 def test_query_writes_one_json_document_a_line(run, pets):

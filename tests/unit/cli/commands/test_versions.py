@@ -34,6 +34,32 @@ def test_log_refuses_a_day_that_is_none(run, pets):
     assert "'yesterday'" in refused.err
 
 
+def test_log_names_a_check_that_was_added_or_dropped(run, tmp_path):
+    url = str(tmp_path / "checked")
+    with tl.create(url, {"x": "int64"}) as ds:
+        ds.add_check("pos", "x > 0")
+        ds.commit("a check")
+        ds.alter_tensor("x", metadata={"unit": "m"})
+        ds.commit("a unit")
+        ds.drop_check("pos")
+        ds.commit("no check")
+        said = [commit.summary() for commit in ds.log()]
+
+    assert said == ["check pos", "metadata of x", "check pos", "no change"]
+    assert run("log", url, "--oneline").lines[0].endswith("  check pos")
+
+
+def test_restore_of_the_newest_version_publishes_nothing(run, pets):
+    same = run("restore", pets, "main")
+    document = json.loads(run("restore", pets, "main@3", "--json").out)
+
+    assert (same.code, same.out) == (
+        0, "nothing to restore: main is main@3, the newest version\n",
+    )  # fmt: skip
+    assert document["version"] == tl.open(pets).version == "main@3"
+    assert run("restore", pets, "main@2").out.startswith("main@4")
+
+
 def test_diff_shows_rows_added_and_values_changed(run, pets):
     document = json.loads(run("diff", pets, "main@1", "--json").out)
 

@@ -350,7 +350,7 @@ def test_writers_that_know_no_constraints_refuse_to_write(ds: Dataset) -> None:
     assert entry.features == Features((), ("constraints",))
     assert entry.schema is not None
     assert Schema.from_json(entry.schema).to_json() == entry.schema
-    assert ds.log()[0].summary() == "metadata of ordered"
+    assert ds.log()[0].summary() == "check ordered"
 
 
 def test_checks_of_many_new_rows_find_those_that_no_bound_excludes() -> None:

@@ -41,6 +41,17 @@ def test_it_is_read_like_a_column_of_a_query(ds: Dataset) -> None:
     assert batch["double"].tolist() == [6, 2, 4]
 
 
+def test_it_is_never_stale(ds: Dataset) -> None:
+    ds["x"][1] = 5
+
+    assert ds.stale("double").rows.tolist() == []
+    assert ds.query("WHERE NOT FRESH(double)").rows.tolist() == []
+    with pytest.raises(tl.SchemaError):
+        ds.stale("x")
+    with pytest.raises(tl.TensorNotFoundError):
+        ds.stale("dbl")
+
+
 def test_a_view_has_its_tensor_and_a_query_the_values_of_its_own_columns(ds: Dataset) -> None:
     view = ds.where("x > 1")
     column = view["double"]
