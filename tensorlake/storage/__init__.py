@@ -16,7 +16,14 @@ from tensorlake.storage.api.store import (
     nbytes_of,
     pieces_of,
 )
-from tensorlake.storage.api.urls import check_parts, join_url, place_text, public_url, split_url
+from tensorlake.storage.api.urls import (
+    check_parts,
+    join_url,
+    place_text,
+    public_url,
+    refuse_query,
+    split_url,
+)
 from tensorlake.storage.concurrency import runtime
 from tensorlake.storage.concurrency.fork_lock import ForkLock
 from tensorlake.storage.concurrency.lru_cache import LruCache
@@ -101,6 +108,7 @@ __all__ = [
     "probe",
     "public_url",
     "reading_bases",
+    "refuse_query",
     "retry",
     "run",
     "runtime",

@@ -41,7 +41,9 @@ from tensorlake.storage import (
     is_lake_url,
     open_store,
     place_text,
+    refuse_query,
     runtime,
+    split_url,
 )
 from tensorlake.versions import (
     Background,
@@ -341,6 +343,8 @@ def _open_store(url: str | PathLike[str], options: Mapping[str, Any]) -> Store:
         raise InvalidInputError(
             f"token= is for servers (http://…), not for {url!r}\ngive storage_options="
         )
+    if split_url(url)[0] not in ("file", "memory"):
+        refuse_query(url)
     return open_store(
         url,
         storage_options=options.get("storage_options") or None,

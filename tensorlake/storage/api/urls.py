@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from urllib.parse import unquote
+from urllib.parse import parse_qs, unquote
 
 from tensorlake.errors import InvalidInputError, shown
 
@@ -136,3 +136,31 @@ def public_url(url: str) -> str:
     scheme, _, rest = url.partition("://")  # by hand: urlsplit refuses some that messages name
     place = re.split("[?#]", _USER.sub("", rest), maxsplit=1)[0]
     return f"{scheme}://{place}".rstrip("/")
+
+
+def refuse_query(url: str, marks: str = "?#") -> None:
+    """Check that a dataset's URL has no query and no fragment, which its store would not have.
+
+    Args:
+        url: The URL.
+        marks: What begins a part that its scheme has not: ``?``, ``#`` or both.
+
+    Raises:
+        InvalidInputError: It has one.
+
+    >>> refuse_query("https://host/lake/pets#cats", "?")
+    """
+    found = re.search(f"[{marks}]", url)
+    if found is None:
+        return
+    place, query = public_url(url), url[found.start() + 1 :].partition("#")[0]
+    version = parse_qs(query).get("version", [None])[0] if found[0] == "?" else None
+    what = "query" if found[0] == "?" else "fragment"
+    remedy = "give the URL without it; a version is an argument: tl.open(url, version='main@12')"
+    if version is not None:
+        remedy = f"a version is an argument: tl.open({place!r}, version={version!r})"
+    raise InvalidInputError(
+        f"the URL {place!r} was given with a {what} ({found[0]}…), which no dataset there has"
+        f"\n{remedy}",
+        url=place,
+    )

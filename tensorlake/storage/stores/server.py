@@ -56,7 +56,7 @@ from tensorlake.storage.api.store import (
     pieces_of,
     short,
 )
-from tensorlake.storage.api.urls import public_url
+from tensorlake.storage.api.urls import public_url, refuse_query
 from tensorlake.storage.concurrency.retry import RetryPolicy, retry
 from tensorlake.storage.concurrency.runtime import run
 from tensorlake.storage.http.errors import detail_of, error_of, is_problem
@@ -107,6 +107,7 @@ class LakeStore(Unmapped):
             from tensorlake.storage.http.client import client_of_loop
         except ImportError as error:
             raise missing_extra("opening datasets behind a server", "http") from error
+        refuse_query(url.partition("#")[0], "?")
         parts = urlsplit(url)
         view = f"#{unquote(parts.fragment)}" if _is_view(parts.fragment) else ""
         name = parts.path.strip("/") + view
