@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tensorlake_server.auth.principal import Principal
     from tensorlake_server.bodies.thumbnails import Thumbnails
     from tensorlake_server.lake.lake import Lake
+    from tensorlake_server.request.access import Access
     from tensorlake_server.request.audit import AuditLog
     from tensorlake_server.request.held_bytes import Holding
     from tensorlake_server.request.stream_limits import Place, Streams
@@ -115,7 +116,7 @@ def take_place(request: Request, streams: Streams, *, what: str = "streams") -> 
             503, "draining", "this server is about to stop\ntry again", {"Retry-After": "1"}
         )
     who = caller_of(request)
-    place = streams.place(who)
+    place = streams.place(who, partial(_is_allowed, request))
     if place is None:
         raise Problem(
             429,
@@ -125,6 +126,15 @@ def take_place(request: Request, streams: Streams, *, what: str = "streams") -> 
             {"Retry-After": "5"},
         )
     return place
+
+
+def _is_allowed(request: Request) -> bool:
+    """Whether the credentials of a request that is being answered are still valid."""
+    access = cast("Access", request.app.state.access)
+    try:
+        return access.principal(request.headers) == request.state.principal
+    except Problem:  # revoked, expired, or the tokens cannot be read
+        return False
 
 
 def caller_of(request: Request) -> str:

@@ -2,7 +2,7 @@
 
 Each costs a connection and memory, so they are bounded, all together and for each who asks. Before
 the server stops they drain: each ends after what it is about to send, and its client comes back, to
-this server or another.
+this server or another. So does each whose token is revoked or expires; its client gets a 401 then.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from starlette.responses import StreamingResponse
 from tensorlake_server.request.slow_clients import PATIENCE
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator, Callable, Mapping
 
     from starlette.types import Receive, Scope, Send
 
@@ -64,9 +64,14 @@ class Streams:
             if not self._open[who]:
                 del self._open[who]
 
-    def place(self, who: str) -> Place | None:
-        """Take a place that gives itself back once; None when there is none."""
-        return Place(self, who) if self.enter(who) else None
+    def place(self, who: str, is_allowed: Callable[[], bool] = lambda: True) -> Place | None:
+        """Take a place that gives itself back once; None when there is none.
+
+        Args:
+            who: The caller.
+            is_allowed: Whether the caller's credentials are still valid.
+        """
+        return Place(self, who, is_allowed) if self.enter(who) else None
 
     def why_full(self, who: str) -> str:
         """Return which limit leaves no place.
@@ -86,15 +91,16 @@ class Streams:
 class Place:
     """The place of one stream."""
 
-    def __init__(self, streams: Streams, who: str) -> None:
+    def __init__(self, streams: Streams, who: str, is_allowed: Callable[[], bool]) -> None:
         self._streams = streams
         self._who = who
+        self._is_allowed = is_allowed
         self._is_left = False
 
     @property
-    def is_draining(self) -> bool:
-        """Whether the stream should end soon."""
-        return self._streams.is_draining
+    def is_ending(self) -> bool:
+        """Whether the stream should send no more: the server drains, or the token is invalid."""
+        return self._streams.is_draining or not self._is_allowed()
 
     def leave(self) -> None:
         """Give the place back."""

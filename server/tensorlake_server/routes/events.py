@@ -8,8 +8,8 @@
 
 A branch is polled once for all streams that follow it.
 
-A stream ends after MAX_STREAM_S, with what was allowed then: its client comes back and is asked
-who it is again.
+A stream ends after MAX_STREAM_S, and when its token becomes invalid, which is checked with each
+poll.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ async def _events(
         yield b"retry: %d\n\n" % RETRY_MS
         async with heads.follow(name, seen) if waits else nullcontext() as head:
             has_more = True
-            while time.monotonic() < ends and not place.is_draining:
+            while time.monotonic() < ends and not place.is_ending:
                 for commit in await run_in_threadpool(newer, seen) if has_more else ():
                     seen, sent_at = commit.version, time.monotonic()
                     data = describe_commit(commit).model_dump_json()

@@ -9,8 +9,9 @@ same here: a stream resumes from any state, on any replica. One batch is made ah
 client has taken (and what the loader prefetches, within its bounds), so a slow client holds the
 loader back. Requests for one plan that are within 64 batches of each other are given the same
 batches, each made once (``SharedStreams``), and a client on this host gets them as memory,
-if it accepts that (``SlabSocket``). A stream ends with the epoch, with its client, or when
-the server drains; an error in the middle is reported in the stream, as its last record batch.
+if it accepts that (``SlabSocket``). A stream ends with the epoch, with its client, when
+the server drains, or when its token becomes invalid; an error in the middle is reported in the
+stream, as its last record batch.
 """
 
 from __future__ import annotations
@@ -252,7 +253,7 @@ async def _batches(
     threads: anyio.CapacityLimiter = request.app.state.batch_threads
     patience_s = settings_of(request).stream_patience_s
     try:
-        while not place.is_draining:
+        while not place.is_ending:
             come = slabs if slabs is not None and slabs.is_connected else None
             if come is not None and not await come.has_room(patience_s):
                 return

@@ -143,7 +143,7 @@ def refuse_query(url: str, marks: str = "?#") -> None:
 
     Args:
         url: The URL.
-        marks: What begins a part that its scheme has not: ``?``, ``#`` or both.
+        marks: The characters that begin a part that its scheme lacks: ``?``, ``#`` or both.
 
     Raises:
         InvalidInputError: It has one.
