@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tensorlake.dataset.core.session import Session
     from tensorlake.reading import Snapshot
 
-__all__ = ["add_expression", "alter_expression", "expression_columns"]
+__all__ = ["add_expression", "alter_expression", "expression_columns", "with_expressions"]
 
 KNOWN = "expressions"
 
@@ -39,6 +39,7 @@ def add_expression(session: Session, name: str, sample_type: Any, text: str) -> 
 
     Raises:
         DTypeMismatchError: The expression gives another type.
+        SchemaError: It may be NULL, and the type is not nullable.
         QueryError: It is not an expression of the stored tensors.
     """
     if isinstance(sample_type, Struct):
@@ -48,8 +49,7 @@ def add_expression(session: Session, name: str, sample_type: Any, text: str) -> 
         )
     with session.lock:
         transaction = session.staging()
-        declared = replace(as_type(sample_type), nullable=True)
-        spec = replace(TensorSpec.new(name, declared), fill=None)
+        spec = replace(TensorSpec.new(name, as_type(sample_type)), fill=None)
         transaction.add_tensor(_with_expression(session.snapshot(), session, spec, text))
 
 
@@ -93,6 +93,12 @@ def expression_columns(rows: RowSet) -> Mapping[str, Computed]:
             found[spec.name] = _unfit(rows, spec, error)
     snapshot.opened[KNOWN] = snapshot.digest, found
     return found
+
+
+def with_expressions(session: Session) -> Session:
+    """Return a session so that its rows have these columns, as those of a Dataset have."""
+    session.expressions = lambda rows: {**expression_columns(rows)}
+    return session
 
 
 def _unfit(rows: RowSet, spec: TensorSpec, error: QueryError) -> Computed:
@@ -143,5 +149,13 @@ def _with_expression(
             expected=spec.type.describe(),
             actual=given,
         )
+    if found.nullable and not spec.type.nullable:
+        raise SchemaError(
+            f"{shown(text)} may be NULL, and {spec.name!r} is declared as {spec.type.describe()}"
+            "\ndeclare it with nullable=True, as in tl.Scalar('float64', nullable=True), or give"
+            " another value: COALESCE(…, 0)",
+            tensor=spec.name,
+        )
     inputs = tuple(schema[name].id for name in dict.fromkeys(read) if name in schema)
-    return replace(spec, compute=Compute(inputs, tql=text))
+    compute, declared = Compute(inputs, tql=text), replace(spec.type, nullable=True)
+    return replace(spec, type=declared, compute=compute)  # its cells are a fill, and so NULL

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tensorlake.dataset.core.rowset import RowSet
+from tensorlake.dataset.query.expressions import expression_columns
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.reading import Selection
 
@@ -39,7 +40,7 @@ def concat(rows: Sequence[RowSet]) -> RowSet:
             )
     joined = np.concatenate([one.rows for one in rows])
     whole = RowSet(first.session, Selection(first.selection.snapshot, columns))
-    computed = first.session.expressions(whole) if first.computed else {}
+    computed = expression_columns(whole) if first.computed else {}
     return RowSet(
         first.session,
         Selection(first.selection.snapshot, columns, joined),

@@ -135,6 +135,15 @@ class MapItems:
         bounds = zip((stops - counts).tolist(), stops.tolist(), strict=True)
         return np.fromiter((self.stamp(digests[a:b]) for a, b in bounds), np.uint64, len(items))
 
+    def _read_from(self) -> set[str]:
+        """Return the stored columns that the columns are read or computed from."""
+        schema = self.view.selection.snapshot.schema
+        read = {schema[name].id for name in self.columns}
+        for spec in map(schema.__getitem__, self.columns):
+            if spec.compute is not None and spec.is_virtual:
+                read |= {*spec.compute.inputs}
+        return {spec.name for spec in schema.tensors if spec.id in read}
+
     def unchanged_since(self, versions: Sequence[str]) -> npt.NDArray[np.bool_]:
         """Return which items have not changed since any of these versions, without reading them.
 
@@ -156,7 +165,7 @@ class MapItems:
                 return nothing_known
             if before.digest != digest:
                 return nothing_known
-            difference = diff_snapshots(session, before, after, names=self.columns)
+            difference = diff_snapshots(session, before, after, names=self._read_from())
             has_changed[difference.added.rows] = True
             for updated in difference.updated.values():
                 has_changed[updated.after.rows] = True
@@ -200,11 +209,11 @@ def version_text(view: RowSet, columns: Sequence[str]) -> str | None:
 
 def row_stamps(view: RowSet, columns: Sequence[str], positions: Int64Array) -> U64Array:
     """Return a digest of the columns of rows, as they are stored; never 0."""
-    physical, reader = view.selection.physical(positions), view.reader()
+    snapshot = view.selection.snapshot
     read: dict[str, tuple[SampleType | None, Column]] = {
         name: (None, UniformColumn(view.selection.row_numbers(positions)))
         if name == "_row"
-        else (view.schema[name], reader.read(name, physical, decode=False))
+        else (snapshot.spec(name).type, view.read(name, positions, decode=False))
         for name in columns
     }
     return stamps_of(read, len(positions))
@@ -291,6 +300,8 @@ def _positions(view: RowSet, ids: RowIds) -> Int64Array:
 def _types_text(view: RowSet, columns: Sequence[str]) -> str:
     schema = view.schema
     types = {name: schema[name].to_json() for name in sorted(columns) if name in schema}
+    for name in sorted({*columns} & view.computed.keys()):  # of expressions of the schema
+        types[name] = {"tql": view.computed[name].expression}
     return xxh3_64_hexdigest(json.dumps(types, sort_keys=True).encode())
 
 

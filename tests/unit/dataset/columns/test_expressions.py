@@ -162,7 +162,8 @@ def test_values_of_it_cannot_be_given(ds: Dataset) -> None:
 
 
 def test_it_has_the_reads_of_a_tensor(ds: Dataset) -> None:
-    ds.add_tensor("some", "int64", compute="CASE WHEN x = 2 THEN NULL ELSE x END")
+    number = tl.Scalar("int64", nullable=True)
+    ds.add_tensor("some", number, compute="CASE WHEN x = 2 THEN NULL ELSE x END")
     ds.add_tensor("long", "str", compute="name || '!'")
     ds.add_tensor("vector", tl.Array("int64", (2,)), fill=[1, 2])
     ds.add_tensor("pair", tl.Array("int64", (2,)), compute="x * vector")
@@ -194,7 +195,8 @@ def test_it_has_the_reads_of_a_tensor(ds: Dataset) -> None:
 def test_only_the_rows_that_are_read_are_evaluated() -> None:
     ds = create_on(MemoryStore("expressions-few"), {"image": tl.Image("png")})
     ds.extend({"image": [np.full((2, 2, 3), row, np.uint8) for row in range(5)]})
-    ds.add_tensor("inverse", "float64", compute="1 / (ARRAY_MEAN(image) - 3)")
+    number = tl.Scalar("float64", nullable=True)  # the mean of no pixels is NULL
+    ds.add_tensor("inverse", number, compute="1 / (ARRAY_MEAN(image) - 3)")
     ds.add_tensor("same", tl.Image("png"), compute="image")
 
     assert ds["inverse"][4] == 1
