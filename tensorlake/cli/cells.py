@@ -43,7 +43,7 @@ class Media:
 
 
 def column_names(view: Dataset | View) -> list[str]:
-    """List the columns: tensors first, then those that a query computed."""
+    """List the columns, in the order of a query or of the schema."""
     return list(rowset_of(view).columns)
 
 

@@ -94,12 +94,12 @@ class HandleColumn:
 
 
 def column_names(readable: Readable) -> list[str]:
-    """Name the columns, stored ones first."""
+    """Name the columns, in the order of a query or of the schema."""
     return list(rowset_of(readable).columns)
 
 
 def list_tensors(readable: Readable) -> list[TensorInfo]:
-    """Describe the columns, stored ones first."""
+    """Describe the columns, in the order of a query or of the schema."""
     return [_describe(name, column_type(readable, name)) for name in column_names(readable)]
 
 

@@ -114,6 +114,7 @@ class RowSet:
         name: The name it was saved under, if any.
         explanation: Prints the query plan.
         has_rows: Whether it consists of rows of the dataset; False for an aggregate.
+        order: Names of columns in the order in which a query has them; others follow.
     """
 
     session: Session
@@ -124,6 +125,7 @@ class RowSet:
     name: str | None = None
     explanation: object = None
     has_rows: bool = True
+    order: tuple[str, ...] = ()
 
     @property
     def __rowset__(self) -> RowSet:
@@ -146,8 +148,12 @@ class RowSet:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns: stored ones, then computed ones."""
-        return (*self.selection.columns, *self.computed)
+        """Names of the columns: as written in a query; else stored ones, then computed ones."""
+        names = (*self.selection.columns, *self.computed)
+        if not self.order or not self.computed:
+            return names
+        places = {name: place for place, name in enumerate(self.order)}
+        return tuple(sorted(names, key=lambda name: places.get(name, len(places))))
 
     @property
     def schema(self) -> dict[str, SampleType]:
@@ -207,7 +213,7 @@ class RowSet:
         spec = self.selection.snapshot.spec(name)
         if spec.compute is not None and spec.is_virtual:
             if name not in self.computed:
-                raise unknown_column(name, [*self.selection.columns, *self.computed])
+                raise unknown_column(name, self.columns)
             return self.computed[name].take(positions).column(spec.type, tensor=name)
         return self.reader().read(name, self.selection.physical(positions), decode=decode)
 
@@ -284,6 +290,7 @@ class RowSet:
                 computed=take_all(self.computed, positions),
                 tql=self.tql,
                 has_rows=False,
+                order=self.order,
             )
         return RowSet(
             self.session,
@@ -291,6 +298,7 @@ class RowSet:
             computed=take_all(self.computed, positions),
             steps=steps,
             tql=self.tql,
+            order=self.order,
         )
 
     def take_step(self, positions: Int64Array, tql: str) -> RowSet:
@@ -316,6 +324,7 @@ class RowSet:
             tql=self.tql,
             has_rows=self.has_rows,
             steps=None if self.steps is None else (*self.steps, ColumnsStep(tuple(names))),
+            order=tuple(names),
         )
 
     @property
@@ -406,6 +415,7 @@ class RowSet:
             "name": self.name,
             "explanation": self.explanation,
             "has_rows": self.has_rows,
+            "order": self.order,
         }
         return reopen_rows, (place, self.selection.columns, self.selection.rows, made)
 

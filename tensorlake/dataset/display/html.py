@@ -90,20 +90,19 @@ def view_html(view: RowSet) -> str:
             f"<div><b>{escaped(head)}</b></div>"
             + "".join(f"<div>{escaped(one)}</div>" for one in lines[:TENSORS_SHOWN])
         )
-        stored = list(view.schema)[:TENSORS_SHOWN] if view.has_rows else []
-        computed = list(view.computed)[: TENSORS_SHOWN - len(stored)]
+        names = view.columns[:TENSORS_SHOWN]
         count = min(ROWS, len(view))
-        cells = _Cells(view.reader())
+        cells, physical = _Cells(view.reader()), _first(view, ROWS if view.has_rows else 0)
         columns: list[Sequence[str]] = []
-        if stored:
-            physical = _first(view, ROWS)
-            columns += [cells.of(one, view.schema, physical, side=SMALL_SIDE) for one in stored]
-        for name in computed:
+        for name in names:
+            if name not in view.computed:
+                columns.append(cells.of(name, view.schema, physical, side=SMALL_SIDE))
+                continue
             caption = [describe_value(view.computed[name].present_one(at)) for at in range(count)]
             columns.append([escaped(one) for one in caption])
-        if not page.add(table(list(zip(*columns, strict=True)), head=[*stored, *computed])):
+        if not page.add(table(list(zip(*columns, strict=True)), head=names)):
             page.add(f"<div style='{FAINT}'>its first rows are too large to be shown</div>")
-        more = len(view.schema) * view.has_rows + len(view.computed) - len(stored) - len(computed)
+        more = len(view.columns) - len(names)
         if more > 0:
             page.add(f"<div style='{FAINT}'>… {more} more columns (view.tensors)</div>")
         return str(page)

@@ -228,10 +228,9 @@ def _selected(
     names: list[str] = []
     for output in query.select if isinstance(query, tql.ast.Query) else ():
         if isinstance(output.expr, tql.ast.Star):
-            every = (*view.selection.columns, *view.computed)
-            return [name for name in every if name not in own]
+            return [name for name in view.columns if name not in own]
         names.append(_output_name(output))
-    return names or [*view.computed, *view.selection.columns]
+    return names or [*view.columns]
 
 
 def _output_name(output: tql.ast.Output) -> str:

@@ -389,6 +389,7 @@ class _Made:
             tql=self._text,
             explanation=self._explanation,
             steps=self._steps if is_same else None,
+            order=tuple(self._query.columns),
         )
 
     def _check_decoded(self, names: Iterable[str]) -> None:

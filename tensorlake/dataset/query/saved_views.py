@@ -117,7 +117,7 @@ def save(view: RowSet, name: str, message: str) -> RowSet:
             seq=entry.seq,
             digest=entry.digest,
             rows=Root.of(RowSegments.empty()),
-            columns=(*selection.columns, *view.computed),
+            columns=view.columns,
             selection=selection.digest,
             query=None if view.steps is None else tuple(steps_to_json(view.steps)),
             message=message,
@@ -217,6 +217,7 @@ def _opened(
         steps=steps,
         name=saved.name,
         computed=declared,
+        order=tuple(saved.columns),
     )
     if computed and steps is not None:
         made = _computed(view, whole, steps, computed, limits, reaches_out=reaches_out)

@@ -45,6 +45,7 @@ def concat(rows: Sequence[RowSet]) -> RowSet:
         first.session,
         Selection(first.selection.snapshot, columns, joined),
         computed={name: computed[name].take(joined) for name in first.computed},
+        order=first.order,
     )
 
 

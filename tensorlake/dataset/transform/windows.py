@@ -49,7 +49,7 @@ def checked_windows(
     """
     axes = _axes(size, stride, step, tail)
     steps = next(iter(axes))
-    known = (*view.selection.columns, *view.computed)
+    known = view.columns
     names = (columns,) if isinstance(columns, str) else tuple(known if columns is None else columns)
     for name in (*names, *([] if by is None else [by])):
         if name not in known and name != "_row":

@@ -81,7 +81,7 @@ def check_columns(view: RowSet, columns: Sequence[str] | None) -> tuple[str, ...
     Raises:
         TensorNotFoundError: There is no such column.
     """
-    known = (*view.selection.columns, *view.computed)
+    known = view.columns
     if columns is None:
         return known
     if isinstance(columns, str):

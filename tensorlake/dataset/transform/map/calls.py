@@ -130,7 +130,7 @@ class Call:
 
 
 def _columns(view: RowSet, columns: Sequence[str] | None) -> tuple[str, ...]:
-    known = (*view.selection.columns, *view.computed)
+    known = view.columns
     if isinstance(columns, str):
         message = (
             f"columns is a list of names, got {shown(columns)}\nwrite columns=[{shown(columns)}]"
