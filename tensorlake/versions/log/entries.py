@@ -11,7 +11,12 @@ from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
-from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, shown
+from tensorlake.errors import (
+    InvalidInputError,
+    SnapshotExpiredError,
+    UnsupportedFeatureError,
+    shown,
+)
 from tensorlake.format import Entry, EntryLine, Features, Fence, Parent
 from tensorlake.storage import LakeStore, Store
 
@@ -22,6 +27,7 @@ __all__ = [
     "check_text",
     "check_writable",
     "entry_number",
+    "expired_error",
     "fence_of",
     "following",
     "is_expired",
@@ -130,6 +136,16 @@ def is_expired(seq: int, *, newest: Entry) -> bool:
     An expired version is no longer referenced, and a collector may delete data that only it needs.
     """
     return newest.kind == "end" or fence_of(newest).expired_before > seq
+
+
+def expired_error(
+    version: str, url: str, *, newest: Entry, consequence: str, advice: str
+) -> SnapshotExpiredError:
+    """Return the error of a version that expired, before or during a call, and its cause."""
+    what = "its branch has ended" if newest.kind == "end" else "by expire()"
+    return SnapshotExpiredError(
+        f"{version} of {url!r} has expired ({what}), so {consequence}\n{advice}", version=version
+    )
 
 
 def check_writable(entry: Entry, *, url: str) -> None:

@@ -19,13 +19,12 @@ from dataclasses import dataclass
 
 from tensorlake.errors import (
     AccessError,
-    SnapshotExpiredError,
     StorageError,
     TransactionExpiredError,
 )
 from tensorlake.format import PIN_PREFIX, Entry, seal, tag_path
 from tensorlake.storage import Store, runtime
-from tensorlake.versions.log.entries import fence_of, is_expired, microseconds
+from tensorlake.versions.log.entries import expired_error, fence_of, is_expired, microseconds
 from tensorlake.versions.log.log import BranchLog
 from tensorlake.versions.log.put_once import put_surely
 
@@ -87,11 +86,12 @@ async def pinned(store: Store, branch: str, entry: Entry, *, txid: str) -> Async
         await put_surely(store, pin.path, seal(body))  # the name is random: it is ours
         newest = await BranchLog(store, branch).newest_from(entry)
         if is_expired(entry.seq, newest=newest):
-            what = "its branch has ended" if newest.kind == "end" else "by expire()"
-            raise SnapshotExpiredError(
-                f"{pin.version} of {store.url!r} has expired ({what}), so nothing new can be made"
-                " from it\nchoose a newer version, see ds.log(); or copy all: tl.copy(src, dst)",
-                version=pin.version,
+            raise expired_error(
+                pin.version,
+                store.url,
+                newest=newest,
+                consequence="nothing new can be made from it",
+                advice="choose a newer version, see ds.log(); or copy all: tl.copy(src, dst)",
             )
         yield pin
     finally:

@@ -40,6 +40,7 @@ from tensorlake.versions.log.by_time import newest_at
 from tensorlake.versions.log.entries import (
     check_text,
     entry_number,
+    expired_error,
     is_expired,
     microseconds,
     time_of,
@@ -170,7 +171,7 @@ async def create_tag(
 
     Raises:
         InvalidInputError: The name is taken by another version, by a branch, or malformed.
-        SnapshotExpiredError: The version expired while the tag was made.
+        SnapshotExpiredError: The version has expired, perhaps while the tag was made.
     """
     name = name if is_random else await check_new_name(store, name)
     tag = Tag(name, branch, entry.seq, entry.digest, new_txid(), expires)
@@ -181,13 +182,16 @@ async def create_tag(
             raise _taken(store, name, found)
         if found.txid != tag.txid:
             return found
-    if is_expired(entry.seq, newest=await BranchLog(store, branch).newest_from(entry)):
+    newest = await BranchLog(store, branch).newest_from(entry)
+    if is_expired(entry.seq, newest=newest):
         await withdraw(store, tag.name, txid=tag.txid)
-        message = (
-            f"{tag.version} of {store.url!r} has expired while it was being tagged {name!r};"
-            " tag a newer version, see ds.log()"
+        raise expired_error(
+            tag.version,
+            store.url,
+            newest=newest,
+            consequence=f"it cannot be tagged {name!r}",
+            advice="tag a newer version, see ds.log()",
         )
-        raise SnapshotExpiredError(message, version=tag.version)
     return tag
 
 

@@ -23,7 +23,6 @@ from typing import Any
 from tensorlake.errors import (
     CorruptionError,
     InvalidInputError,
-    SnapshotExpiredError,
     TransactionExpiredError,
     ViewNotFoundError,
 )
@@ -37,7 +36,7 @@ from tensorlake.format import (
     unseal,
 )
 from tensorlake.storage import Store, runtime
-from tensorlake.versions.log.entries import author, is_expired, time_in
+from tensorlake.versions.log.entries import author, expired_error, is_expired, time_in
 from tensorlake.versions.log.log import BranchLog
 from tensorlake.versions.log.put_once import put_surely
 from tensorlake.versions.packs.reader import PackReader
@@ -237,10 +236,12 @@ async def _published(
     newest = await BranchLog(store, view.branch).newest_from(entry)
     if is_expired(entry.seq, newest=newest):
         await withdraw(store, view.name, txid=view.txid)
-        raise SnapshotExpiredError(
-            f"{view.version} of {store.url!r} has expired while the view {view.name!r} was being"
-            " saved\nquery a newer version, see ds.log()",
-            version=view.version,
+        raise expired_error(
+            view.version,
+            store.url,
+            newest=newest,
+            consequence=f"the view {view.name!r} of it cannot be saved",
+            advice="query a newer version, see ds.log()",
         )
     first = stage.first_pack()
     if first is not None and not await _is_young(store, path, first.path, grace_s):

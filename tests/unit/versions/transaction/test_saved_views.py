@@ -121,6 +121,27 @@ def test_a_view_of_a_version_given_up_meanwhile_is_withdrawn(dataset, store):
     assert tag_of(store, "late")["deleted"] is True
 
 
+@pytest.mark.parametrize(
+    "cite",
+    [
+        lambda ds: ds.views["top"].save("two"),
+        lambda ds: ds.tag("old", at="main@1"),
+        lambda ds: ds.branch("old", at="main@1"),
+    ],
+    ids=["view", "tag", "branch"],
+)
+def test_a_version_that_expired_before_is_not_said_to_have_expired_meanwhile(dataset, cite):
+    dataset[[1, 2]].save("top")
+    dataset["x"][0] = 7
+    dataset.commit("second")
+    dataset.expire(keep_last=1)
+
+    with pytest.raises(
+        SnapshotExpiredError, match=r"main@1 .* has expired \(by expire\(\)\), so (?s:.)*ds\.log"
+    ):
+        cite(dataset)
+
+
 def test_a_view_whose_answer_was_lost_stands(dataset, store):
     lossy = FaultyStore(store)
     lossy.inject(Fault.ANSWER_LOST, call="put_if_absent", path="tags/")
