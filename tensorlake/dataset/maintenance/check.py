@@ -202,7 +202,9 @@ def check_store(
     with Progress(f"check {store.url}", total=total, shown=progress if full else False) as bar:
         advance = partial(bar.advance, rows=0)
         checked: Checked = runtime.run(
-            check_dataset(store, full=full, may_write=may_write, progress=advance)
+            check_dataset(
+                store, full=full, may_write=may_write, is_repaired=repair, progress=advance
+            )
         )
     findings, samples = [*checked.findings], 0
     if full:

@@ -73,6 +73,7 @@ async def check_dataset(
     *,
     full: bool,
     may_write: bool = False,
+    is_repaired: bool = False,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Checked:
     """Verify everything.
@@ -83,6 +84,7 @@ async def check_dataset(
             packs, except for versions that an earlier check verified and whose objects are
             listed unchanged.
         may_write: Whether to leave a mark for the next check, if nothing is damaged.
+        is_repaired: Whether a repair came before, so that no other can be advised.
         progress: Called with bytes as they are read.
     """
     findings = Findings()
@@ -90,7 +92,7 @@ async def check_dataset(
     stored, sizes = set(packs), {pack: meta.nbytes for pack, meta in packs.items()}
     reader = PackReader(store)
     ranges = RangeVerifier(store, findings, full, sizes, progress, reader.places)
-    check = CheckRun(store, reader, findings, ranges)
+    check = CheckRun(store, reader, findings, ranges, is_repaired=is_repaired)
     descriptor = await _check_descriptor(check)
     if descriptor is not None and not full:
         await _use_mark(check, descriptor, packs)
@@ -130,7 +132,7 @@ async def _check_descriptor(check: CheckRun) -> Descriptor | None:
     if data is None:
         await refuse_unfinished(check.store)
         what = "it is missing: the dataset cannot be opened"
-        check.findings.add(DESCRIPTOR, what, advice=await _descriptor_advice(check.store))
+        check.findings.add(DESCRIPTOR, what, advice=await _descriptor_advice(check))
         return None
     if await check.store.head(COPYING) is not None:
         what = "a copy ended before it removed this; the dataset is whole"
@@ -144,7 +146,7 @@ async def _check_descriptor(check: CheckRun) -> Descriptor | None:
         descriptor = Descriptor.from_bytes(data)
     except CorruptionError as error:
         first = str(error).splitlines()[0]
-        check.findings.add(DESCRIPTOR, first, advice=await _descriptor_advice(check.store))
+        check.findings.add(DESCRIPTOR, first, advice=await _descriptor_advice(check))
         return None
     except UnsupportedFeatureError as error:
         add_unsupported(check, DESCRIPTOR, error)
@@ -156,7 +158,12 @@ async def _check_descriptor(check: CheckRun) -> Descriptor | None:
             check.findings.add(second.path, what, severity="warning", advice="delete it")
         elif second.data != data:
             what = "it differs from the descriptor, which could not be restored from it"
-            check.findings.add(second.path, what, severity="warning", advice=RERUN)
+            check.findings.add(
+                second.path,
+                what,
+                severity="warning",
+                advice=RESTORE if check.is_repaired else RERUN,
+            )
     return descriptor
 
 
@@ -188,9 +195,9 @@ def _mark_of(
     return Mark.of(descriptor.id, logs, (packs[pack] for pack in check.referenced))
 
 
-async def _descriptor_advice(store: Store) -> str:
-    is_there = any(second.error is None for second in await second_puts(store))
-    return RERUN if is_there else RESTORE
+async def _descriptor_advice(check: CheckRun) -> str:
+    is_there = any(second.error is None for second in await second_puts(check.store))
+    return RERUN if is_there and not check.is_repaired else RESTORE
 
 
 # Tags, views, pins
@@ -234,7 +241,7 @@ async def _report_missing(check: CheckRun) -> None:
         if await _has_expired_since(check, one.version):
             continue
         what = f"the pack is missing: {one.what} of {one.version} is in it"
-        check.findings.add(one.pack.path, what, advice=f"{RERUN}, or restore it from a copy")
+        check.findings.add(one.pack.path, what, advice=check.repair_advice)
 
 
 async def _has_expired_since(check: CheckRun, version: str) -> bool:

@@ -205,7 +205,7 @@ async def _check_hint(check: CheckRun, facts: LogFacts) -> None:
         path,
         f"{what}; it is a hint, which costs requests and is never trusted",
         severity="warning",
-        advice=f"commit, or {RERUN}, to write a new one",
+        advice=f"commit{'' if check.is_repaired else f', or {RERUN},'} to write a new one",
     )
 
 

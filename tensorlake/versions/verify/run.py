@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from tensorlake.errors import UnsupportedFeatureError
 from tensorlake.format import PackId
 from tensorlake.storage import Store
-from tensorlake.versions.log.findings import Findings
+from tensorlake.versions.log.findings import RESTORE, Findings
 from tensorlake.versions.packs.reader import PackReader
 from tensorlake.versions.reachability import PageKey
 from tensorlake.versions.verify.bytes import RangeVerifier
@@ -17,6 +17,10 @@ __all__ = ["RERUN", "UPGRADE", "CheckRun", "LogFacts", "add_unsupported"]
 
 UPGRADE = "install a newer tensorlake"
 RERUN = "run check(repair=True)"
+BEYOND_REPAIR = (
+    f"the repair could not recover it: {RESTORE}, or go back to a whole version with"
+    " ds.restore(version) and expire the others"
+)
 
 
 @dataclass(slots=True)
@@ -54,6 +58,12 @@ class CheckRun:
     entries: int = 0
     versions: int = 0
     unchanged: int = 0
+    is_repaired: bool = False  # whether a repair has just done what it can
+
+    @property
+    def repair_advice(self) -> str:
+        """The advice for damage that a repair may recover."""
+        return BEYOND_REPAIR if self.is_repaired else f"{RERUN}, or {RESTORE}"
 
 
 def add_unsupported(check: CheckRun, path: str, error: UnsupportedFeatureError) -> None:

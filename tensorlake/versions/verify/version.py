@@ -19,7 +19,7 @@ from tensorlake.versions.log.state import coverage_faults, group_faults
 from tensorlake.versions.reachability import Reference, Unreadable, iter_references
 from tensorlake.versions.rows.class_names import class_names
 from tensorlake.versions.verify.bytes import MissingPack, describe
-from tensorlake.versions.verify.run import RERUN, CheckRun, add_unsupported
+from tensorlake.versions.verify.run import CheckRun, add_unsupported
 
 __all__ = ["body_faults", "check_version", "noting", "take", "warn_of_earlier_indexes"]
 
@@ -59,7 +59,7 @@ def noting(check: CheckRun, version: str) -> Callable[[Unreadable], None]:
             reference.pack.path,
             f"{describe(reference)} of {version} cannot be read: {first}",
             offset=reference.offset,
-            advice=f"{RERUN}, or restore it from a copy",
+            advice=check.repair_advice,
         )
 
     return note

@@ -6,6 +6,7 @@ import pytest
 import tensorlake as tl
 from tensorlake.format import head_path
 from tensorlake.storage import MemoryStore, runtime
+from tests.support.damage import objects_of
 from tests.support.handles import create_on, open_on, wait_for_storage
 
 
@@ -38,6 +39,34 @@ def test_a_whole_dataset_is_verified_and_stays_as_it_is(store):
     report = ds.repair()
 
     assert (report.ok, report.repairs, ds.version) == (True, (), "main@1")
+
+
+def test_what_a_repair_could_not_recover_is_not_advised_to_be_repaired(store):
+    whole = dict(objects_of(store))
+    ds = open_on(store)
+    ds.extend({"x": [4, 5]})
+    ds.commit("two more")
+    wait_for_storage()
+    (pack,) = [path for path in {*objects_of(store)} - {*whole} if path.startswith("packs/")]
+    data = objects_of(store)[pack]
+    runtime.run(store.delete(pack))
+
+    (before,) = open_on(store).check().findings
+    (after,) = open_on(store).repair().findings
+
+    assert before.object == after.object == pack
+    assert before.advice == "run check(repair=True), or restore it from a copy"
+    assert after.advice == (
+        "the repair could not recover it: restore it from a copy, or go back to a whole version"
+        " with ds.restore(version) and expire the others"
+    )
+    ds = open_on(store)
+    ds.restore("main@1")
+    assert ds["x"].to_list() == [1, 2, 3]
+    ds.expire(keep_last=1)
+    assert ds.check().ok
+    runtime.run(store.put(pack, data))
+    assert ds.check().ok
 
 
 def test_a_handle_with_staged_changes_is_not_repaired(store):
