@@ -404,11 +404,9 @@ def _not_found(store: Store, options: Mapping[str, Any]) -> DatasetNotFoundError
         if isinstance(store, LakeStore):
             around = runtime.run(store.neighbours())
         elif below := _datasets_below(store):
-            return DatasetNotFoundError(
-                f"{store.url!r} is a lake, not a dataset: {_some_of(below)}\n"
-                f"open one of its datasets; all of them: tl.list({store.url!r})",
-                dataset=store.url,
-            )
+            what = f"{store.url!r} is a lake, not a dataset: {_some_of(below)}"
+            what += f"\nopen one of its datasets; all of them: tl.list({store.url!r})"
+            return DatasetNotFoundError(what, dataset=store.url)
         elif parent and not parent.endswith("/"):  # the folder above, not the root of a scheme
             around = _datasets_below(_open_store(parent, options))
     near = difflib.get_close_matches(name, around, n=1)
@@ -427,8 +425,7 @@ def _datasets_below(store: Store) -> list[str]:
 
 
 def _some_of(names: list[str]) -> str:
-    more = ", …" if len(names) > SHOWN_AROUND else ""
-    return ", ".join(map(repr, names[:SHOWN_AROUND])) + more
+    return ", ".join(map(repr, names[:SHOWN_AROUND])) + (", …" if names[SHOWN_AROUND:] else "")
 
 
 _IMPORTERS = {
