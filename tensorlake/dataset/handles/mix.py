@@ -196,7 +196,7 @@ class Mix:
     ) -> Loader:
         """Make a loader of a framework."""
         rows = self.__mixed_rows__()
-        known, chosen = rows.selection.columns, arguments.get("columns")
+        known, chosen = (*rows.selection.columns, *rows.virtual), arguments.get("columns")
         names = known if chosen is None else expand_names(chosen, known)
         check_columns(rows.sources, [name for name in names if not name.startswith("_")])
         remake = partial(_made_again, self, framework, arguments, form)
@@ -211,7 +211,7 @@ class Mix:
         return f"the mix of {names}"
 
     def __mixed_rows__(self) -> MixRows:
-        from tensorlake.dataset.transform.loaders import edits_of
+        from tensorlake.dataset.transform.loaders import computed_columns, edits_of
 
         given, root = self.__mixture__.given, self.__mixture__.root
         sources = [
@@ -222,6 +222,7 @@ class Mix:
                 repin,
                 edits_of(rows, repin),
                 server=served_rows(rows),
+                virtual=computed_columns(rows, repin),
             )
             for name, rows, repin in (
                 (name, rowset_of(view), repin_of(given[name]))

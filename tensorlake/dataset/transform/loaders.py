@@ -53,6 +53,7 @@ from tensorlake.loader import (
     Order,
     SelectedRows,
     SplicedOrder,
+    VirtualColumn,
     VirtualValues,
     make_loader,
     served_loader,
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Repin",
+    "computed_columns",
     "edits_of",
     "loader_for_client",
     "loader_from_state",
@@ -173,12 +175,17 @@ def loader_for_client(
     return loader
 
 
+def computed_columns(readable: RowSet, repin: Repin | None) -> dict[str, VirtualColumn]:
+    """Return computed columns of rows in the form that a loader accepts."""
+    return {name: ComputedColumn(one, name, repin) for name, one in readable.computed.items()}
+
+
 def _selected(readable: RowSet, repin: Repin | None, framework: Framework) -> SelectedRows:
     selection = readable.selection
     return SelectedRows(
         selection,
         readable.session.reader(selection.snapshot),
-        {name: ComputedColumn(one, name, repin) for name, one in readable.computed.items()},
+        computed_columns(readable, repin),
         repin,
         _source(readable, framework),
         server=served_rows(readable),
@@ -217,7 +224,8 @@ def edits_of(
         own = Repin(lambda version: replayed(everything(versioning.at(session, version)), steps))
 
     def source(rows: RowSet) -> SelectedRows:
-        selected = SelectedRows(rows.selection, rows.reader(), server=served_rows(rows))
+        computed = computed_columns(rows, repin)
+        selected = SelectedRows(rows.selection, rows.reader(), computed, server=served_rows(rows))
         return replace(selected, edits=edits)
 
     edits = RowEdits(readable, None if own is None else own.rows, made or source)

@@ -107,7 +107,7 @@ def given_mix(rows: AnyMix, mix: Any) -> AnyMix:
             argument="mix",
             actual=mix,
         )
-    own, names = documents_of(made), list(rows.selection.columns)
+    own, names = documents_of(made), [*rows.selection.columns, *rows.virtual]
     if isinstance(rows, MixRows) != isinstance(made, MixRows) or _form(rows) != _form(made):
         raise InvalidInputError(
             f"advance(): the loader reads {_form(rows)}, and mix is of {_form(made)}"
@@ -190,5 +190,6 @@ def edited_mix(given: MixRows, edits: dict[str, Edit]) -> MixRows:
             )
         edits[source.name] = replace(edits[source.name], version=version)
         changed: dict[str, Any] = {"selection": found.selection, "reader": found.reader}
-        sources.append(replace(source, **changed, server=found.server))
+        changed |= {"server": found.server, "virtual": found.virtual}
+        sources.append(replace(source, **changed))
     return replace(given, sources=tuple(sources))

@@ -10,10 +10,11 @@ import numpy as np
 
 from tensorlake.errors import InvalidInputError, SchemaError, TensorNotFoundError, shown
 from tensorlake.loader.plan.mix_order import MixStop, Weight
+from tensorlake.loader.plan.virtual_columns import VirtualColumn
 from tensorlake.loader.sources.mix.reader import MixSource
 from tensorlake.types import SampleType
 
-__all__ = ["check_columns", "check_weights", "common_columns"]
+__all__ = ["check_columns", "check_weights", "common_columns", "common_computed"]
 
 # Properties that may differ between sources: decoded samples do not have them.
 STORED_ONLY = frozenset({"codec", "nullable", "default"})
@@ -25,6 +26,12 @@ def common_columns(sources: Sequence[MixSource]) -> tuple[str, ...]:
     return tuple(name for name in first if all(name in columns for columns in others))
 
 
+def common_computed(sources: Sequence[MixSource]) -> tuple[str, ...]:
+    """Return the columns that are computed in all sources."""
+    first, *others = [source.virtual for source in sources]
+    return tuple(name for name in first if all(name in columns for columns in others))
+
+
 def check_columns(sources: Sequence[MixSource], names: Sequence[str]) -> None:
     """Refuse columns that not all sources have with the same type.
 
@@ -32,8 +39,11 @@ def check_columns(sources: Sequence[MixSource], names: Sequence[str]) -> None:
         TensorNotFoundError: A source lacks one.
         SchemaError: Two sources have it with different types, or have no column in common.
     """
-    if not names and not common_columns(sources):
-        own = "; ".join(f"{one.name!r}: {', '.join(one.selection.columns)}" for one in sources)
+    common = common_columns(sources) + common_computed(sources)
+    if not names and not common:
+        own = "; ".join(
+            f"{one.name!r}: {', '.join((*one.selection.columns, *one.virtual))}" for one in sources
+        )
         raise SchemaError(
             f"the sources of the mix have no tensor in common, so a batch would be empty\n{own}"
             "\nrename a tensor of one: ds.rename_tensor('body', 'text')"
@@ -41,12 +51,15 @@ def check_columns(sources: Sequence[MixSource], names: Sequence[str]) -> None:
     for name in names:
         first = sources[0]
         for source in sources:
-            if name not in source.selection.columns:
+            if name not in source.selection.columns and name not in source.virtual:
                 raise TensorNotFoundError(
                     f"source {source.name!r} of the mix has no tensor {name!r}"
-                    f"\ngive columns= that all sources have: {', '.join(common_columns(sources))}",
+                    f"\ngive columns= that all sources have: {', '.join(common)}",
                     tensor=name,
                 )
+            if name in first.virtual or name in source.virtual:
+                _check_computed(name, first, source)
+                continue
             one, other = (s.selection.snapshot.spec(name).type for s in (first, source))
             if batch_form(one) != batch_form(other):
                 raise SchemaError(
@@ -55,6 +68,25 @@ def check_columns(sources: Sequence[MixSource], names: Sequence[str]) -> None:
                     " give both sources the same type (of class labels: the same names)",
                     tensor=name,
                 )
+
+
+def _check_computed(name: str, first: MixSource, other: MixSource) -> None:
+    one, two = (_computed_form(source.virtual.get(name)) for source in (first, other))
+    if one != two:
+        raise SchemaError(
+            f"{name!r} is {one} in {first.name!r} and {two} in {other.name!r}: one batch cannot"
+            " hold both\nleave it out of columns=, or give both sources the same:"
+            " view.materialize(url) stores what is computed",
+            tensor=name,
+        )
+
+
+def _computed_form(column: VirtualColumn | None) -> str:
+    if column is None:
+        return "stored"
+    names: tuple[str, ...] | None = getattr(column, "names", None)
+    kind = "objects" if column.dtype is None else f"{column.dtype} of shape {column.shape}"
+    return f"computed ({kind if names is None else f'classes {list(names)}'})"
 
 
 def check_weights(weights: Mapping[str, Weight], counts: Mapping[str, int], stop: MixStop) -> None:

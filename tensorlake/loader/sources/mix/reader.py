@@ -9,8 +9,8 @@ A batch's ``_row`` is the row of the source's version, its ``_source`` the sourc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
 from typing import Any, cast
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from tensorlake.errors import InvalidInputError
 from tensorlake.loader.plan.selection import Int64Array, Reader, Schema, Selection, TensorSpec
+from tensorlake.loader.plan.virtual_columns import VirtualColumn, VirtualValues
 from tensorlake.loader.sources.remote import BatchServer
 from tensorlake.storage import runtime
 from tensorlake.types import (
@@ -28,12 +29,13 @@ from tensorlake.types import (
     LinkOpener,
     SampleMap,
     UniformColumn,
+    as_ragged,
     concat,
     take,
 )
 from tensorlake.versions import distinct
 
-__all__ = ["MixReader", "MixSelection", "MixSource", "SourceColumn", "SourceKey"]
+__all__ = ["MixReader", "MixSelection", "MixSource", "MixedColumn", "SourceColumn", "SourceKey"]
 
 SOURCE_SHIFT = 48
 PHYSICAL_MASK = (1 << SOURCE_SHIFT) - 1
@@ -50,6 +52,7 @@ class MixSource:
         repin: Opens another version of them.
         edits: An ``Edits``; rows.py imports plans of mixes.
         server: A server that can decode batches of them, or of rows that have them among others.
+        virtual: Their computed columns, by name.
         among: Their positions among the rows of the server; None: they are the same rows.
     """
 
@@ -60,6 +63,7 @@ class MixSource:
     edits: Any = None
     server: BatchServer | None = None
     among: Int64Array | None = None
+    virtual: Mapping[str, VirtualColumn] = field(default_factory=dict[str, VirtualColumn])
 
     def served(self, positions: Int64Array) -> Int64Array:
         """Return the positions of rows among those of the server."""
@@ -266,6 +270,54 @@ class SourceColumn:
         return UniformColumn(self.selection.source_of(positions))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class MixedColumn:
+    """A column that is computed in all sources."""
+
+    selection: MixSelection
+    name: str
+
+    @property
+    def dtype(self) -> np.dtype | None:
+        """Dtype of its numbers; None for strings and objects."""
+        return self._of(0).dtype
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """Shape of one value; None where lengths differ."""
+        return self._of(0).shape
+
+    def over(self, selection: Selection) -> MixedColumn:
+        """Return itself: a mix restores the versions of its sources."""
+        del selection
+        return self
+
+    def take(self, positions: Int64Array) -> VirtualValues:
+        """Return the values of some rows, computed in the source of each."""
+        source, starts = self.selection.source_of(positions), self.selection.starts
+        numbers = cast("list[int]", distinct(source).tolist())
+        owned = [np.flatnonzero(source == number) for number in numbers]
+        taken = [
+            self._of(number).take(positions[own] - starts[number])
+            for number, own in zip(numbers, owned, strict=True)
+        ]
+        if not taken:
+            return self._of(0).take(positions)
+        columns = [one for one in taken if not isinstance(one, list)]
+        if not columns:
+            values = np.empty(len(positions), object)
+            for own, some in zip(owned, taken, strict=True):
+                values[own] = np.fromiter(cast("list[object]", some), object, len(own))
+            return [*values]
+        if None in self.shape:
+            columns = [as_ragged(one) for one in columns]
+        made: list[Callable[[], Column]] = [partial(_itself, one) for one in columns]
+        return cast("VirtualValues", _joined(made, owned))
+
+    def _of(self, number: int) -> VirtualColumn:
+        return self.selection.sources[number].virtual[self.name]
+
+
 @dataclass(frozen=True, slots=True)
 class MixStore:
     """The stores of the sources."""
@@ -409,6 +461,10 @@ class MixReader:
         source = physical >> SOURCE_SHIFT
         numbers = cast("list[int]", distinct(source).tolist())
         return [(number, np.flatnonzero(source == number)) for number in numbers]
+
+
+def _itself(column: Column) -> Column:
+    return column
 
 
 def _joined(made: Sequence[Callable[[], Column]], owned: Sequence[NDArray[np.intp]]) -> Column:

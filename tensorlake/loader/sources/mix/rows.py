@@ -22,9 +22,15 @@ from tensorlake.loader.plan.order import Shuffle
 from tensorlake.loader.plan.state import LoaderState, NewerVersionWarning, Place, check_state
 from tensorlake.loader.plan.virtual_columns import VirtualColumn
 from tensorlake.loader.sources.column_values import row_lengths
-from tensorlake.loader.sources.mix.checks import common_columns
+from tensorlake.loader.sources.mix.checks import common_columns, common_computed
 from tensorlake.loader.sources.mix.plan import MixPlan, PlannedSource, first_span
-from tensorlake.loader.sources.mix.reader import MixReader, MixSelection, MixSource, SourceColumn
+from tensorlake.loader.sources.mix.reader import (
+    MixedColumn,
+    MixReader,
+    MixSelection,
+    MixSource,
+    SourceColumn,
+)
 from tensorlake.loader.sources.mix.shares import ENDLESS, MixNode, Shares
 from tensorlake.loader.sources.mix.weights import SPAN_PLACES, Spans, units_of
 from tensorlake.loader.sources.rows import chosen_order, refuse_staged, rows_of_version
@@ -89,8 +95,11 @@ class MixRows:
 
     @property
     def virtual(self) -> Mapping[str, VirtualColumn]:
-        """``_source``."""
-        return {SOURCE: SourceColumn(self.selection)}
+        """``_source``, and the columns that are computed in all sources."""
+        computed = {
+            name: MixedColumn(self.selection, name) for name in common_computed(self.sources)
+        }
+        return {SOURCE: SourceColumn(self.selection), **computed}
 
     @property
     def server(self) -> None:
@@ -363,7 +372,9 @@ class MixRows:
             selection, reader = rows_of_version(
                 source.repin, version, given=source.selection.snapshot
             )
-            sources.append(replace(source, selection=selection, reader=reader))
+            virtual = {name: column.over(selection) for name, column in source.virtual.items()}
+            moved_to = replace(source, selection=selection, reader=reader, virtual=virtual)
+            sources.append(moved_to)
             moved.append(f"{source.name} {version} ({source.selection.snapshot.version} given)")
         if moved:
             warnings.warn(
