@@ -199,6 +199,12 @@ class Pairing:
             for start in range(0, len(numbers), step):
                 some = numbers[start : start + step]
                 stop = start + len(some)
+                if table.rows is None and not values:  # nothing asks for left rows
+                    found = table.starts.take(some, mode="clip")
+                    found = found if found.min() >= 0 else found[found >= 0]
+                    self._run.count_made(len(found))
+                    yield found, []
+                    continue
                 for _, _, (rows, groups) in table.parts(some, start, self._run.count_made, None):
                     if table.rows is None and len(rows) == len(some):
                         yield groups, [slice_of(each, start, stop) for each in values]
