@@ -6,6 +6,7 @@ import importlib
 import inspect
 import re
 from importlib.util import find_spec
+from inspect import cleandoc
 from pathlib import Path
 from types import ModuleType
 
@@ -77,14 +78,14 @@ def run_examples(module: ModuleType) -> doctest.TestResults:
     tree = ast.parse(inspect.getsource(module))
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
     own = {
-        ast.get_docstring(node, clean=False)
+        ast.get_docstring(node)  # without indentation, which Python 3.13 takes away itself
         for node in ast.walk(tree)
         if isinstance(node, documented)
     }
     found = {
         test.docstring: test
         for test in doctest.DocTestFinder().find(module)
-        if test.examples and test.docstring in own and not needs_missing(test.docstring)
+        if test.examples and cleandoc(test.docstring) in own and not needs_missing(test.docstring)
     }
     runner = doctest.DocTestRunner(optionflags=OPTIONS)
     for test in found.values():
