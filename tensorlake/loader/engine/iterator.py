@@ -128,7 +128,6 @@ class BatchIterator(Iterator[Any]):
         counters: Counters,
         watcher: Watcher | None = None,
     ) -> None:
-        self.is_live = True
         self.sharding = sharding
         self._left = batches  # None: without end
         self._is_untouched = True
@@ -144,6 +143,7 @@ class BatchIterator(Iterator[Any]):
         self._watcher = watcher
         self._ready: list[tuple[Share, MakeBatch]] = []  # the next one last
         self._clock = Stopwatch()
+        self.is_live = True  # last: __del__ needs the others
 
     def start(self, start: Callable[[], None]) -> None:
         """Start the pass, which from here on ends with this iterator."""
@@ -253,6 +253,7 @@ class BatchIterator(Iterator[Any]):
         self._turn.release()
 
     def _end(self) -> None:
+        self._pipeline.abandon()  # first: with an interrupt at any later step, its threads end
         self.is_live = False
         self._ready = []  # another thread may be taking from the old list
         self._pipeline.close()
@@ -272,6 +273,7 @@ def await_end(last: Pass) -> None:
     Raises:
         InvalidStateError: One of its threads does not return.
     """
+    last.abandon()  # again, as an interrupt may have cut that short
     if not last.join():
         raise InvalidStateError(
             "the pass that was left before has not ended: a transform= or a read of the store does"

@@ -11,7 +11,9 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.errors import CorruptSampleError, InvalidInputError
-from tensorlake.loader.sources.remote import mixed, streams
+from tensorlake.loader.engine import iterator
+from tensorlake.loader.runtime import threads
+from tensorlake.loader.sources.remote import mixed, remote_pass, streams
 from tensorlake_server import Settings, create_app
 from tests.integration.loaders.streamed_rows import (
     IMAGE,
@@ -24,7 +26,9 @@ from tests.integration.loaders.streamed_rows import (
     picture,
     served_pets,
 )
+from tests.support.interrupts import interrupted_at
 from tests.support.serving import listening
+from tests.unit.loader.conftest import threads_left
 
 
 @pytest.fixture(scope="module")
@@ -271,3 +275,22 @@ def test_a_loader_that_goes_on_with_other_rows_is_sent_these(served: Served, mad
     here, there = served.both()
 
     assert batches(there, shuffle=True, decode_on="server") == batches(here, shuffle=True)
+
+
+@pytest.mark.parametrize("of", [lambda ds: ds, mix_of], ids=["rows", "mix"])
+def test_an_interrupt_at_any_step_of_the_end_leaves_no_thread(served: Served, of: Any) -> None:
+    steps_of = frozenset(one.__file__ for one in (iterator, remote_pass, mixed, streams, threads))
+    loader = of(served.both()[1]).loader(batch_size=5, columns=["score"], decode_on="server")
+    step, was_interrupted = 1, True
+
+    while was_interrupted:
+        live = iter(loader)
+        next(live)
+        was_interrupted = interrupted_at(step, live.close, within=steps_of)
+
+        assert len(next(iter(loader))["score"]) == 5, f"interrupted at step {step}"
+        del live
+        assert threads_left() == [], f"interrupted at step {step}"
+        step += 3
+
+    assert step > 20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,8 +17,11 @@ from tensorlake.errors import (
     StorageTimeoutError,
 )
 from tensorlake.loader import SelectedRows, make_loader
+from tensorlake.loader.engine import iterator, loader, pipeline
 from tensorlake.loader.engine.pipeline import Pipeline
+from tensorlake.loader.runtime import threads
 from tensorlake.loader.runtime.counters import Counters
+from tests.support.interrupts import interrupted_at
 from tests.unit.loader.conftest import (
     PLAIN,
     RESIZE,
@@ -152,6 +156,52 @@ def test_an_interrupt_of_the_loader_itself_ends_every_thread_though_it_is_kept(
 
     assert threads_left() == []
     del kept
+
+
+STEPS_OF = frozenset(module.__file__ for module in (loader, iterator, pipeline, threads))
+
+
+ENDINGS = {
+    "close the iterator": lambda _read, began: began[0].close(),
+    "close the loader": lambda read, _began: read.close(),
+    "begin another": lambda read, began: began.append(iter(read)),
+}
+
+
+def half(row):
+    return {"_row": row["_row"], "half": row["label"] / 2}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize(
+    ("given", "stride"),
+    [
+        pytest.param({}, 1, id="no threads"),
+        pytest.param({"transform": half}, 1, id="threads"),
+        pytest.param(
+            {"transform": half, "engine": "processes"}, 47, id="processes", marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_an_interrupt_at_any_step_of_the_end_ends_every_thread(pets, given, ending, stride):
+    """Such as a second Ctrl-C, while the first one closes the pass."""
+    read = pets.loader(batch_size=4, columns=["label", "_row"], workers=1, **given)
+    step, was_interrupted = 1, True
+
+    while was_interrupted:
+        began = [iter(read)]
+        next(began[0])
+        was_interrupted = interrupted_at(
+            step, partial(ENDINGS[ending], read, began), within=STEPS_OF
+        )
+
+        again = next(iter(read))
+        assert again["_row"].tolist() == [0, 1, 2, 3], f"interrupted at step {step}"
+        began.clear()
+        assert threads_left() == [], f"interrupted at step {step}"
+        step += stride
+
+    assert step > 40
 
 
 def test_closing_a_loader_ends_its_iterator(pets):
