@@ -461,7 +461,6 @@ def _endings_in(place: Path) -> list[str]:
 
 
 LAST_DELETED = (COPYING, entry_path(MAIN, 0))
-
 SHOWN_AROUND = 5
 LIST_DEPTH = 4
 """Depth of folders searched for datasets: lakes are shallow, and each folder costs a request."""
