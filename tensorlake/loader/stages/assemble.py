@@ -422,8 +422,10 @@ class Assembly:
             kept = np.flatnonzero(self.is_whole[start:stop]) + start
         batch: dict[str, Any] = {}
         if self.how.transform is not None:
-            rows = self.transformed[start:stop]
-            batch = self.how.transform.outputs.stack([row for row in rows if row is not None])
+            transformed = enumerate(self.transformed[start:stop], start)
+            made = {number: row for number, row in transformed if row is not None}
+            numbers = self.group.rows[[*made]].tolist()
+            batch = self.how.transform.outputs.stack([*made.values()], numbers)
         else:
             columns = self.how.columns
             parts = {column.name: self._part(column, start, stop, kept) for column in columns}

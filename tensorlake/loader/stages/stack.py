@@ -4,13 +4,17 @@ collate= names it     collated accordingly, also names that the transform adds
 arrays, numbers       stacked, if all have one shape
 torch's tensors       stacked as tensors in a torch loader, elsewhere as arrays
 text, objects         listed
+
+The values of a name are all stacked or all listed, in every batch: a loop over batches cannot be
+ready for both.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -45,12 +49,15 @@ class Outputs:
         collates: The collation of names, including those that the transform adds.
         framework: Framework of the batch's arrays.
         transform: The transform as a function of a row; None: there is none.
+        kinds: By name, a value of the first batch that was made, as a type: the values of all
+            others are stacked, or listed, as it was.
     """
 
     columns: tuple[ColumnPlan, ...]
     collates: Mapping[str, Collate]
     framework: str
     transform: Callable[..., Mapping[str, Any]] | None = None
+    kinds: dict[str, type[Any]] = field(default_factory=dict[str, type[Any]], compare=False)
 
     @classmethod
     def planned(
@@ -84,11 +91,16 @@ class Outputs:
         function = None if transform is None else adapted(transform, types)
         return cls(columns, listed | words, framework, function)
 
-    def stack(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def stack(self, rows: Sequence[Mapping[str, Any]], numbers: Sequence[int]) -> dict[str, Any]:
         """Make one entry per name.
 
+        Args:
+            rows: Those that the transform returned.
+            numbers: The number of each row in the version, for messages.
+
         Raises:
-            InvalidInputError: Rows have different names, or lack one that is to be collated.
+            InvalidInputError: Rows have different names, or lack one that is to be collated; or
+                values of a name are stacked in some rows and listed in others.
             RaggedBatchError: Arrays differ in shape, and no collation is given.
         """
         if not rows:
@@ -116,10 +128,32 @@ class Outputs:
             values = [row[name] for row in rows]
             how = self.collates.get(name)
             if how is None:
+                self._check_kinds(name, values, numbers)
                 batch[name] = _stacked(name, values, self.framework)
             else:
                 batch |= _collated(name, values, how, planned.get(name), self.framework)
         return batch
+
+    def _check_kinds(self, name: str, values: list[Any], numbers: Sequence[int]) -> None:
+        """Refuse values of which some are stacked and others listed, here or in other batches."""
+        kind = self.kinds.setdefault(name, type(values[0]))
+        is_stacked = _is_stackable(kind)
+        if all(_is_stackable(one) == is_stacked for one in set(map(type, values))):
+            return
+        for value, number in zip(values, numbers, strict=True):
+            if _is_stackable(type(value)) == is_stacked:
+                continue
+            own = "None" if value is None else type(value).__name__
+            other = "None" if kind is NoneType else kind.__name__
+            raise InvalidInputError(
+                f"transform returned {own} as {name!r} of row {number}, and {other} of another: one"
+                " is listed, the other is an element of an array"
+                f"\nreturn one kind for every row, or give collate={{{name!r}: 'list'}}",
+                tensor=name,
+                row=number,
+                expected=other,
+                actual=own,
+            )
 
 
 def _collated(
@@ -173,17 +207,17 @@ def _shape_of(
     return (None, *(length if fixed else None for length, fixed in inner))
 
 
+def _is_stackable(kind: type[Any]) -> bool:
+    """Return whether values of a type are elements of an array, and not listed."""
+    return issubclass(kind, (np.ndarray, np.generic, int, float, *_tensor_types())) and not (
+        issubclass(kind, TEXTS)
+    )
+
+
 def _stacked(name: str, values: list[Any], framework: str) -> Any:
-    tensors = [one for one in values if _is_tensor(one)]
-    is_numeric = [
-        isinstance(one, np.ndarray | np.generic | int | float) and not isinstance(one, TEXTS)
-        for one in values
-    ]
-    if len(tensors) + sum(is_numeric) < len(values):
-        has_array = bool(tensors) or any(isinstance(one, np.ndarray) for one in values)
-        if has_array and any(one is None for one in values):
-            raise _none_returned(name)
+    if not _is_stackable(type(values[0])):
         return [one.item() if isinstance(one, TEXTS) else one for one in values]
+    tensors = [one for one in values if _is_tensor(one)]
     arrays: list[Any] = values
     as_tensors = framework == "torch" and len(tensors) == len(values)
     if not as_tensors:
@@ -212,8 +246,12 @@ def _none_returned(name: str) -> InvalidInputError:
 
 def _is_tensor(value: object) -> bool:
     """Return whether a value is a torch tensor or of a subclass, such as torchvision's images."""
+    return isinstance(value, _tensor_types())
+
+
+def _tensor_types() -> tuple[type[Any], ...]:
     torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
+    return () if torch is None else (torch.Tensor,)
 
 
 def _as_array(value: Any) -> NDArray[Any]:

@@ -230,7 +230,9 @@ class BatchTransform:
             if isinstance(found[1], BaseException):
                 raise found[1]
             made[found[0]] = found[1]
-        transformed = self._transform.outputs.stack([one for at in starts for one in made[at]])
+        transformed = self._transform.outputs.stack(
+            [one for at in starts for one in made[at]], [rows[at] for at in numbers]
+        )
         if self._with_valid:
             transformed[VALID] = np.full(len(given), counts)
         return transformed
@@ -253,6 +255,13 @@ def _checked_row(made: object, row: int) -> Mapping[str, Any]:
             argument="transform",
             row=row,
             actual=type(made).__name__,
+        )
+    if not made:
+        raise InvalidInputError(
+            f"transform= returned no values for row {row}: batches would be empty"
+            "\nreturn the row: {name: value, …}",
+            argument="transform",
+            row=row,
         )
     return made
 

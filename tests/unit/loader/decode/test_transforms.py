@@ -266,6 +266,52 @@ def test_a_transform_gets_null_as_none_and_may_give_it_a_value(dataset):
     assert batch["score"].tolist()[4:7] == [4.0, -1.0, 6.0]
 
 
+KINDS = {
+    "int and str": (1, "s"),
+    "str and int": ("s", 1),
+    "int and object": (1, object()),
+    "int and None": (1, None),
+    "None and ndarray": (None, np.zeros(2)),
+    "Tensor and list": (torch.zeros(2), [0, 0]),
+}
+
+
+@pytest.mark.parametrize("batch_size", [8, 20, ROWS], ids=["batches", "both", "one batch"])
+@pytest.mark.parametrize("framework", ["loader", "torch"])
+@pytest.mark.parametrize("kinds", KINDS)
+def test_values_that_are_listed_in_some_rows_and_stacked_in_others_are_refused(
+    dataset, kinds, framework, batch_size
+):
+    most, other = KINDS[kinds]
+    read = {
+        "batch_size": batch_size,
+        "columns": ["label"],
+        "transform": lambda row: {"y": other if row["label"] >= 16 else most},
+    }
+
+    with pytest.raises(InvalidInputError, match=r"as 'y' of row \d+") as refused:
+        list(getattr(dataset, framework)(workers=1, **read))
+    assert kinds in (
+        f"{refused.value.expected} and {refused.value.actual}",
+        f"{refused.value.actual} and {refused.value.expected}",
+    )
+    assert (refused.value.row >= 16) == (
+        refused.value.actual == ("None" if other is None else type(other).__name__)
+    )
+
+    listed = list(getattr(dataset, framework)(collate={"y": "list"}, **read))
+    assert all(isinstance(batch["y"], list) for batch in listed)
+
+
+def test_texts_none_and_objects_are_listed_together(dataset):
+    values = ["s", None, {"z": 1}, np.str_("t")] * 6
+    loader = dataset.torch(
+        batch_size=5, columns=["label"], transform=lambda row: {"y": values[row["label"]]}
+    )
+
+    assert [one for batch in loader for one in batch["y"]] == values
+
+
 # ---- an advice works
 
 
@@ -354,6 +400,11 @@ def odd_rows(row):
             {"columns": ["score"], "transform": lambda row: {"z": row["score"] and np.ones(2)}},
             "collate={'z': 'list'}",
             {"collate": {"z": "list"}},
+        ),
+        (
+            {"columns": ["score"], "transform": dict},
+            "collate={'score': 'list'}",
+            {"collate": {"score": "list"}},
         ),
         (
             {"columns": ["label"], "transform": odd_rows, "collate": {"z": tl.collate.Pad(to=3)}},

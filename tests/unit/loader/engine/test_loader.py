@@ -323,6 +323,13 @@ def test_a_transform_that_returns_no_row_is_refused(pets, returned):
     assert caught.value.actual == type(returned).__name__
 
 
+def test_a_transform_that_returns_an_empty_row_is_refused(pets):
+    loader = pets[7:8].loader(batch_size=9, transform=lambda _: {}, columns=["tokens"])
+
+    with pytest.raises(InvalidInputError, match="no values for row 7"):
+        next(iter(loader))
+
+
 def test_an_error_of_a_transform_names_the_row(pets):
     def fail(row):
         raise KeyError("height")
