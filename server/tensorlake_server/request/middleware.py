@@ -36,6 +36,7 @@ from tensorlake.storage import Traced, reading_bases, span
 from tensorlake_server.auth.principal import NOBODY
 from tensorlake_server.http.methods import METHODS, is_head_of_get
 from tensorlake_server.http.problems import CLIENT_GONE, Problem, fault_response, problem_response
+from tensorlake_server.request.head import check_head
 from tensorlake_server.request.held_bytes import HeldBytes
 from tensorlake_server.request.jobs import JOB
 from tensorlake_server.request.rate import Rate
@@ -182,6 +183,7 @@ class Guard:
         Raises:
             Problem: It is refused.
         """
+        check_head(scope, headers)
         settings = self._settings
         served = settings.served_hosts
         host = _host_name(headers.get("host", ""))

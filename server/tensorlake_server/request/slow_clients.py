@@ -23,6 +23,7 @@ words.
 
 from __future__ import annotations
 
+import re
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from tensorlake_server.auth.principal import NOBODY
 from tensorlake_server.http.problems import problem_response
+from tensorlake_server.request.head import MAX_HEADERS_NBYTES, headers_too_large
 
 if TYPE_CHECKING:
     import asyncio
@@ -42,7 +44,6 @@ if TYPE_CHECKING:
 __all__ = ["PATIENCE", "PatientProtocol", "configure"]
 
 PATIENCE = "patience_s"  # in a request's state: how long its answer may wait for its client
-MAX_HEADERS_NBYTES = 64 << 10
 LOOKS = 4  # at a client that reads nothing, within its patience
 
 
@@ -119,12 +120,9 @@ class PatientProtocol(HttpToolsProtocol):
         if not self._is_in_body:
             self._headers_nbytes += len(data)
             if self._headers_nbytes > MAX_HEADERS_NBYTES:
-                self._refuse(
-                    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
-                    "headers-too-large",
-                    f"a request's address and headers may have {MAX_HEADERS_NBYTES:,} bytes at most"
-                    "\nsend long texts in a body",
-                )
+                problem = headers_too_large()
+                status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+                self._refuse(status, problem.code, str(problem.detail))
 
     def send_400_response(self, msg: str) -> None:
         """Refuse bytes that uvicorn cannot parse with a problem; uvicorn would send text."""
@@ -143,6 +141,7 @@ class PatientProtocol(HttpToolsProtocol):
         self._headers_nbytes = 0
         self._waits_since = self.loop.time()
         self._is_in_body = True
+        _take_host(self.url, self.headers)
         super().on_headers_complete()
         self._unanswered = [one for one in self._unanswered if not one.response_complete]
         self._unanswered.append(self.cycle)
@@ -273,6 +272,15 @@ class PatientProtocol(HttpToolsProtocol):
             self.transport.abort()
             return
         self._look_later()
+
+
+def _take_host(url: bytes, headers: list[tuple[bytes, bytes]]) -> None:
+    """Replace the Host of a request whose address has one, as RFC 9112 specifies (3.2.2)."""
+    authority = url.partition(b"://")[2] if not url.startswith((b"/", b"*")) else b""
+    host = re.split(rb"[/?#]", authority, maxsplit=1)[0].rpartition(b"@")[2]
+    given = [at for at, (name, _) in enumerate(headers) if name == b"host"]
+    if host and len(given) == 1:
+        headers[given[0]] = (b"host", host)
 
 
 def _waits_since(connection: PatientProtocol) -> tuple[bool, float]:

@@ -165,7 +165,9 @@ def _refuse(
     """
     depth = depth_of(mode)
     if max(header.depth, 8) != depth:  # fewer than 8 bits are read as 8, losing nothing
-        other = f"{(mode or 'RGB').removesuffix('16')}{'' if depth == 16 else '16'}"  # noqa: PLR2004 - bits
+        has_alpha = header.has_alpha or CHANNELS[mode] == _COLOUR_ALPHA
+        fitting = "RGBA" if has_alpha else "L" if header.channels == _GRAY else "RGB"
+        other = f"{fitting}{'' if depth == 16 else '16'}"  # noqa: PLR2004 - bits
         is_possible = header.depth in (ANY_CODEC if codec == "any" else CODECS[codec]).depths
         advice = (
             f'use Image(codec="{codec}", mode="{other}"{more})'

@@ -18,8 +18,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
 from tensorlake.dataset import rowset_of
-from tensorlake.errors import CorruptSampleError, InvalidInputError, TensorlakeError
-from tensorlake.types import EncodedColumn, Link, Sequence, take
+from tensorlake.errors import (
+    CorruptSampleError,
+    InvalidInputError,
+    StorageError,
+    TensorlakeError,
+)
+from tensorlake.types import EncodedColumn, Link, take
 from tensorlake_server.bodies.columns import (
     TypedColumn,
     check_names,
@@ -35,6 +40,7 @@ from tensorlake_server.bodies.columns import (
 )
 from tensorlake_server.bodies.frames import FRAMES_TYPE, Frame, FrameKind
 from tensorlake_server.bodies.json import BodyRoute
+from tensorlake_server.bodies.sequences import first_frame, frame_of, without_frames
 from tensorlake_server.http.caching import asks_any, cache_headers, etag_of, not_modified
 from tensorlake_server.http.problems import ImageTooLargeError, Problem
 from tensorlake_server.http.ranges import ranged_response
@@ -176,13 +182,13 @@ def _answer(request: Request, asked: _Asked) -> Response:
         return _in_parts(request, asked, readable, positions, headers, known)
     read = (read_column if asked.is_raw else read_files)(readable, tensor, positions)
     if read.is_null(0):
-        raise Problem(404, "null-sample", f"row {row} of {tensor!r} is NULL and has no sample")
+        raise _is_null(tensor, row)
     if known is not None:
         return known
     if asked.frame is not None:
-        read = _frame_of(read, asked, asked.frame)
-    elif size is not None and not asked.is_raw:
-        read = _first_frame(read, 0)
+        read = frame_of(read, tensor, row, asked.frame)
+    elif size is not None and not asked.is_raw and has_frames(read.type):
+        read = frame_of(read, tensor, row, 0)
     shown = _represent(read, asked)
     if isinstance(shown, EncodedImage) and size is not None and asked.frame is None:
         thumbnails = thumbnails_of(request)
@@ -205,15 +211,14 @@ def _in_parts(
     """Answer with an image of a video or a volume, or with bytes of it; only these are read."""
     (sample,) = read_handles(readable, asked.tensor, positions)
     if sample is None:
-        where = f"row {asked.row} of {asked.tensor!r}"
-        raise Problem(404, "null-sample", f"{where} is NULL and has no sample")
+        raise _is_null(asked.tensor, asked.row)
     if known is not None:
         return known
     kind = column_type(readable, asked.tensor)
     if asked.window is not None and not (kind.drawn_as == VOLUME or is_tiled_image(kind)):
         raise _without_window(asked, kind)
     if asked.frame is not None and is_tiled_image(kind):
-        raise _without_frames(asked, kind)
+        raise without_frames(asked.tensor, asked.frame, kind)
     if not asked.is_raw:
         window = parse_window(asked.window)
         plane = Plane(asked.frame, asked.axis)
@@ -226,18 +231,14 @@ def _in_parts(
     return ranged_response(request, sample, headers, media_type)
 
 
+def _is_null(tensor: str, row: int) -> Problem:
+    return Problem(404, "null-sample", f"row {row} of {tensor!r} is NULL and has no sample")
+
+
 def _without_window(asked: _Asked, kind: SampleType) -> InvalidInputError:
     return InvalidInputError(
         f"window={asked.window} needs an image or a volume, and {asked.tensor!r} is"
         f" {kind.describe()}\nleave out window",
-        tensor=asked.tensor,
-    )
-
-
-def _without_frames(asked: _Asked, kind: SampleType) -> InvalidInputError:
-    return InvalidInputError(
-        f"frame={asked.frame} needs a Sequence, and {asked.tensor!r} is {kind.describe()}"
-        "\nleave out frame",
         tensor=asked.tensor,
     )
 
@@ -270,20 +271,20 @@ def read_window(
 def _windowed(readable: Readable, tensor: str, row: int) -> np.ndarray | None:
     """Decode the image that a window is chosen for; None for an encoded one that is not deep."""
     positions = named_positions(readable, [row])
-    is_null = Problem(404, "null-sample", f"row {row} of {tensor!r} is NULL and has no sample")
     kind = column_type(readable, tensor)
     is_tiled = is_tiled_image(kind)
     if is_tiled or kind.drawn_as == VOLUME:
         (sample,) = read_handles(readable, tensor, positions)
         if sample is None:
-            raise is_null
+            raise _is_null(tensor, row)
         return (
             pixels_of_tiles(sample, MAX_THUMBNAIL_SIDE) if is_tiled else plane_of(sample, Plane())
         )
     read = read_files(readable, tensor, positions)
     if read.is_null(0):
-        raise is_null
-    read = _first_frame(read, 0)
+        raise _is_null(tensor, row)
+    if has_frames(read.type):
+        read = frame_of(read, tensor, row, 0)
     if isinstance(read.column, EncodedColumn) and not _is_drawn_by_type(read, 0):
         sample = read.column.samples[0]
         is_image = sniff(sample) is not None or read.type.drawn_as == "image"
@@ -311,25 +312,34 @@ def read_thumbnails(
 def _frames(
     readable: Readable, asked: ThumbnailsRequest, kept: Thumbnails, *, shown: Callable[[str], str]
 ) -> Iterator[bytes]:
+    draw = partial(_draw_rows, readable, asked, kept, shown=shown)
     for start in range(0, len(asked.rows), ROWS_AT_ONCE):
-        rows = asked.rows[start : start + ROWS_AT_ONCE]
-        try:
-            positions = named_positions(readable, rows)
-            frames = _draw_rows(readable, asked, positions, kept, shown=shown)
-        except TensorlakeError as error:  # sent in the frames: the response has begun
-            frames = [Frame.of_error(error, shown=shown)] * len(rows)
+        frames = _drawn_each(draw, asked.rows[start : start + ROWS_AT_ONCE], shown=shown)
         yield b"".join(frame.encode(start + i) for i, frame in enumerate(frames))
+
+
+def _drawn_each(
+    draw: Callable[[list[int]], list[Frame]], rows: list[int], *, shown: Callable[[str], str]
+) -> list[Frame]:
+    """Draw some rows together; if one of them cannot be read, each by itself."""
+    try:
+        return draw(rows)
+    except TensorlakeError as error:  # sent in the frames: the response has begun
+        if len(rows) == 1 or isinstance(error, StorageError):  # which each would wait for
+            return [Frame.of_error(error, shown=shown)] * len(rows)
+    return [frame for row in rows for frame in _drawn_each(draw, [row], shown=shown)]
 
 
 def _draw_rows(
     readable: Readable,
     asked: ThumbnailsRequest,
-    rows: npt.NDArray[np.int64],
     kept: Thumbnails,
+    numbers: list[int],
     *,
     shown: Callable[[str], str],
 ) -> list[Frame]:
     """Draw what is not kept; samples are read together, and only those that must be."""
+    rows = named_positions(readable, numbers)
     samples = identify_samples(readable, asked.tensor, rows, view=asked.view)
     found = {sample: kept.get(sample, asked.size, asked.window) for sample in samples}
     missing = [i for i, sample in enumerate(samples) if found[sample] is None]
@@ -373,7 +383,7 @@ def _image(read: TypedColumn, position: int, asked: ThumbnailsRequest) -> Encode
     if read.is_null(position):
         return None
     if has_frames(read.type):
-        read, position = _first_frame(read, position), 0
+        read, position = first_frame(read, position), 0
     return _draw(read, position, asked.size, parse_window(asked.window))
 
 
@@ -431,43 +441,6 @@ def _represent(read: TypedColumn, asked: _Asked) -> EncodedImage | _Stored:
     out = io.BytesIO()
     np.save(out, array, allow_pickle=False)
     return _Stored(OCTETS, out.getvalue())
-
-
-def _first_frame(read: TypedColumn, position: int) -> TypedColumn:
-    """Stand for a sequence of images by its first; other samples stand for themselves.
-
-    Raises:
-        CorruptSampleError: It has none.
-    """
-    if not has_frames(read.type):
-        return read
-    items = _items_of(read, position)
-    if not len(items.column):
-        raise CorruptSampleError("a sequence without frames has no image", actual=0)
-    return items
-
-
-def _frame_of(read: TypedColumn, asked: _Asked, frame: int) -> TypedColumn:
-    """Read one item of a sequence.
-
-    Raises:
-        InvalidInputError: The tensor is not a sequence.
-        Problem: It has fewer items.
-    """
-    if not isinstance(read.type, Sequence):
-        raise _without_frames(asked, read.type)
-    items = _items_of(read, 0)
-    count = len(items.column)
-    if frame >= count:
-        detail = f"row {asked.row} of {asked.tensor!r} has {count:,} frames, no frame {frame:,}"
-        raise Problem(404, "no-such-frame", detail)
-    return TypedColumn(items.type, take(items.column, np.array([frame])))
-
-
-def _items_of(read: TypedColumn, position: int) -> TypedColumn:
-    assert isinstance(read.type, Sequence)
-    assert isinstance(read.column, EncodedColumn)
-    return TypedColumn(read.type.item, read.type.items_of(read.column.samples[position]))
 
 
 def _is_drawn_by_type(read: TypedColumn, i: int) -> bool:

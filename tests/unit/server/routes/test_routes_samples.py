@@ -146,6 +146,15 @@ def test_thumbnails_come_in_the_order_asked_in_one_body(client: httpx.Client) ->
     assert Image.open(io.BytesIO(frames[0][4])).size == (96, 72)
 
 
+def test_a_row_that_is_not_there_costs_no_other_its_thumbnail(client: httpx.Client) -> None:
+    body = {"tensor": "image", "rows": [0, 1, 999, 10**20, 2], "size": 64}
+
+    frames = frames_of(client.post("/v1/datasets/pets/thumbnails", json=body).content)
+
+    assert [(frame[0], frame[1]) for frame in frames] == [(0, 2), (1, 2), (2, 3), (3, 3), (4, 2)]
+    assert b"no row 999" in frames[2][4]
+
+
 def test_a_thumbnail_that_cannot_be_made_says_why_and_the_others_are_sent(
     client: httpx.Client,
 ) -> None:
@@ -258,6 +267,14 @@ def test_a_frame_that_is_not_there_is_404_and_names_how_many_are(clips: httpx.Cl
     assert answer.status_code == 404
     assert answer.json()["code"] == "no-such-frame"
     assert answer.json()["detail"] == "row 0 of 'clip' has 3 frames, no frame 3"
+
+
+@pytest.mark.parametrize("what", ["?size=16", "?frame=0", "/window"])
+def test_an_empty_sequence_has_no_frame_to_show(clips: httpx.Client, what: str) -> None:
+    answer = clips.get(f"{CLIPS}/tensors/clip/1{what}")
+
+    assert (answer.status_code, answer.json()["code"]) == (404, "no-such-frame")
+    assert answer.json()["detail"] == "row 1 of 'clip' has 0 frames, no frame 0"
 
 
 def test_a_frame_of_no_sequence_is_refused(clips: httpx.Client) -> None:

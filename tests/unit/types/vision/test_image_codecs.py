@@ -121,6 +121,11 @@ def test_depth_is_never_changed(codec):
         tl.Image(codec).convert([deep], tensor="image")
     with pytest.raises(DTypeMismatchError, match="8 bits"):
         tl.Image(codec, "RGB16").convert([flat], tensor="image")
+    for mode in ("L16", "RGB16", "RGBA16"):
+        channels = tl.Image(codec, mode).shape[2]
+        content = tl.Image(codec, mode).convert([DEEP[:, :, :channels]], tensor="image").samples[0]
+        with pytest.raises(DTypeMismatchError, match=f'mode="{mode}"'):  # which it has itself
+            tl.Image(codec).convert([content], tensor="image")
 
 
 def test_deep_gray_file_of_another_program_is_read():
