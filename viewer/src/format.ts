@@ -80,3 +80,8 @@ export function formatAge(time: string, now: number): string {
 function trimZeros(text: string): string {
   return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
 }
+
+/** Shows characters that reorder the text around them (U+202E and others) by their codes. */
+export function showBidi(text: string): string {
+  return text.replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (one) => `‹U+${one.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}›`);
+}

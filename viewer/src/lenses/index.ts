@@ -1,5 +1,6 @@
 /** The lens of each kind of tensor. */
 import { isSummary, type TensorInfo } from "../api/client";
+import { showBidi } from "../format";
 import { arrayLens } from "./array";
 import { bboxLens } from "./bbox";
 import { bbox3dLens } from "./bbox3d";
@@ -17,7 +18,7 @@ import { tagsLens, timestampLens, uuidLens } from "./words";
 
 export { imageOf, isPredicted, labelsOf } from "./belonging";
 export { handlesOf } from "./handles";
-export { firstFrame, frameCount, isFrames } from "./sequence";
+export { firstFrame, frameCount, isFrames, isWithoutFrames } from "./sequence";
 export { isDeep } from "./image";
 export { isMedia, isPlayed } from "./media";
 export type { DrawContext, Gesture, Lens, Path, Pixel, Shape, Solid, Value } from "./lens";
@@ -56,7 +57,12 @@ export function lensOf(tensor: TensorInfo): Lens {
   return tensor.shape?.length === 0 ? numberLens : arrayLens;
 }
 
+/** The text of a value, in which characters that reorder text are shown by their codes. */
 export function describeValue(value: Value | undefined, tensor: TensorInfo): string {
+  return showBidi(describe(value, tensor));
+}
+
+function describe(value: Value | undefined, tensor: TensorInfo): string {
   if (value === undefined) return "";
   if (value === null) return "NULL";
   if (isSummary(value) && value.$summary === "error") return value.message ?? "cannot be read";

@@ -54,6 +54,8 @@ test("labels are names, and say how many of each", () => {
 
 test("NULL and damage are said, not hidden", () => {
   expect(describeValue(null, tensor("text"))).toBe("NULL");
+  expect(describeValue("a\u202egnp.exe", tensor("text"))).toBe("a‹U+202E›gnp.exe");
+  expect(describeValue("שלום é", tensor("text"))).toBe("שלום é");
   expect(describeValue({ $summary: "error", message: "chunk damaged" }, tensor("text"))).toBe("chunk damaged");
 });
 

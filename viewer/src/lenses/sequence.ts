@@ -15,6 +15,11 @@ export function frameCount(value: CellValue | Summary | undefined): number {
   return value.items ?? ((value.shape?.length ?? 0) > 2 ? (value.shape?.[0] ?? 0) : 0);
 }
 
+/** Whether a sequence of images has none, so that there is nothing to request. */
+export function isWithoutFrames(tensor: TensorInfo, value: CellValue | Summary | undefined): boolean {
+  return tensor.kind === "sequence" && isFrames(tensor) && isSummary(value) && value.items === 0;
+}
+
 /** The frame that stands for the whole: the first of a sequence, the middle plane of a volume. */
 export function firstFrame(tensor: TensorInfo, value: CellValue | Summary | undefined): number {
   return tensor.kind === "volume" ? Math.floor(frameCount(value) / 2) : 0;

@@ -3,7 +3,7 @@ import type { Row, TensorInfo } from "../../api/client";
 import { isSummary } from "../../api/client";
 import type { Extent } from "../../canvas/geometry";
 import { decodeImage } from "../../fetch/reader";
-import { isDeep, firstFrame, isFrames } from "../../lenses";
+import { isDeep, firstFrame, isFrames, isWithoutFrames } from "../../lenses";
 import type { Viewer } from "../../state/viewer.svelte";
 
 const SIDE = 320; // pixels: a list shows fewer, screens have up to three for one
@@ -43,7 +43,7 @@ export class RowPictures {
     const page = await api.rows(dataset, { version: this.version, view: null }, { offset: position, limit: 1 }, signal);
     const [row] = page.rows;
     const value = row?.[tensor.name];
-    if (row === undefined || value == null) return null;
+    if (row === undefined || value == null || isWithoutFrames(tensor, value)) return null;
     const how = { ...(isFrames(tensor) ? { frame: firstFrame(tensor, value) } : {}), ...(isDeep(tensor) ? { window: place.windows[tensor.name] ?? "auto" } : {}) };
     const answer = await api.sample(api.sampleUrl(dataset, tensor.name, position, { version: this.version, size: SIDE, ...how }), signal);
     const image = await decodeImage(await answer.blob());

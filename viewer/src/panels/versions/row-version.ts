@@ -5,7 +5,7 @@ import { collectShapes, layerOf, maskTensors, type OverlayStyle } from "../../ov
 import { drawShapes } from "../../overlays/draw";
 import type { Extent, Fit } from "../../canvas/geometry";
 import { drawMask, releaseBitmap } from "../../overlays/masks";
-import { firstFrame, isFrames, type Shape } from "../../lenses";
+import { firstFrame, isFrames, isWithoutFrames, type Shape } from "../../lenses";
 import { compareShapes } from "./shape-changes";
 import { chooseImageTensors } from "../../state/defaults";
 
@@ -40,7 +40,7 @@ export async function readRowVersion(
   const row = page.rows[0];
   if (row === undefined) return null;
   const fetched = async (tensor: TensorInfo, options: Record<string, number>) => {
-    if (row[tensor.name] == null) return null;
+    if (row[tensor.name] == null || isWithoutFrames(tensor, row[tensor.name])) return null;
     const version = { version: info.version, digest: info.digest.slice(0, 12) };
     const answer = await api.sample(api.sampleUrl(info.name, tensor.name, position, { ...version, ...options }), signal);
     return decodeImage(await answer.blob());
