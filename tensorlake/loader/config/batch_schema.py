@@ -34,7 +34,7 @@ from tensorlake.loader.config.collate import (
     check_fill,
     parse_collate,
 )
-from tensorlake.loader.config.column_plan import ROW, VALID, ColumnPlan
+from tensorlake.loader.config.column_plan import ROW, VALID, ColumnPlan, row_column
 from tensorlake.loader.config.companions import moved_images, refuse_left_behind, with_companions
 from tensorlake.loader.config.cuts import Cuts, decoded_as, warn_of_other_draws
 from tensorlake.loader.config.mixing import with_mixes
@@ -130,7 +130,7 @@ def plan_columns(
     # transformed rows are collated afterwards: see stages/stack.py
     collates = {} if planning.transforms else parse_collate(collate, names)
     planned = {
-        name: _row_column()
+        name: row_column()
         if name == ROW
         else _virtual_column(name, virtual[name], specs.get(name), collates.get(name), planning)
         if name in virtual
@@ -169,10 +169,6 @@ def _parse_decode(decode: Mapping[str, Any] | None, names: list[str]) -> dict[st
                 tensor=name,
             )
     return {name: parse_steps(name, steps) for name, steps in given.items()}
-
-
-def _row_column() -> ColumnPlan:
-    return ColumnPlan(ROW, None, "row", (), np.dtype(np.int64))
 
 
 def _virtual_column(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
@@ -17,7 +18,7 @@ from tensorlake.loader.decode import (
     Mover,
     PartDecoder,
 )
-from tensorlake.types import Bytes
+from tensorlake.types import Bytes, Link
 
 if TYPE_CHECKING:
     from tensorlake.loader.config.collate import Collate
@@ -32,6 +33,7 @@ __all__ = [
     "MakeBatch",
     "RowDecoder",
     "as_stored",
+    "row_column",
     "valid_column",
 ]
 
@@ -120,6 +122,21 @@ class ColumnPlan:
         return self.row_decoder if isinstance(self.row_decoder, PartDecoder) else None
 
     @property
+    def opens(self) -> bool:
+        """Whether its samples, of an encoded column, become handles."""
+        return self.files is not None or (self.type is not None and self.type.is_lazy)
+
+    def presenter(self) -> Callable[..., Any]:
+        """Return what makes the public value of a stored sample of an encoded column.
+
+        It is called with the sample and ``row``, and raises CorruptSampleError.
+        """
+        assert self.type is not None, "only stored columns are encoded"
+        if self.files is not None and isinstance(self.type, Link):
+            return partial(self.type.open_sample, self.files, tensor=self.name)
+        return partial(self.type.decode_sample, tensor=self.name)
+
+    @property
     def is_virtual(self) -> bool:
         """Whether it is not a tensor but a value known by position."""
         return self.kind == "virtual"
@@ -136,6 +153,11 @@ class ColumnPlan:
 def as_stored(column: ColumnPlan) -> ColumnPlan:
     """Return a plan that delivers the samples of an encoded column as they are stored."""
     return replace(column, type=Bytes()) if column.kind == "encoded" else column
+
+
+def row_column() -> ColumnPlan:
+    """Describe the entry with the number of each row in its version."""
+    return ColumnPlan(ROW, None, "row", (), np.dtype(np.int64))
 
 
 def valid_column() -> ColumnPlan:

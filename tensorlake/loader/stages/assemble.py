@@ -42,7 +42,6 @@ from tensorlake.loader.stages.gather_lists import (
     pick_virtual,
 )
 from tensorlake.loader.stages.sample_ranges import ranges_of
-from tensorlake.types import Link
 
 if TYPE_CHECKING:
     from tensorlake.loader.caches.decoded_images import DecodedImages
@@ -195,14 +194,11 @@ class Assembly:
                     self._chunks(name), self.group.tensors[name], column.null, column.linear
                 )
             case "encoded":
-                assert column.type is not None
                 samples = pick_encoded(self._chunks(name), self.group.tensors[name], column.null)
                 if column.mover is not None:
                     self.values[name] = samples  # decoded when they are moved
                     return
-                present = partial(column.type.decode_sample, tensor=name)
-                if column.files is not None and isinstance(column.type, Link):
-                    present = partial(column.type.open_sample, column.files, tensor=name)
+                present = column.presenter()
                 with self.how.counters.timed("decode_s"):
                     self.values[name] = [
                         None if one is None else present(one, row=row)

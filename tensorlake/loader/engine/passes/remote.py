@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
-from tensorlake.loader.config.column_plan import VALID
+from tensorlake.loader.config.column_plan import ROW, VALID, row_column
 from tensorlake.loader.decode import BatchStep, MixedRows
 from tensorlake.loader.engine.composed.rows import ComposedPlan
 from tensorlake.loader.runtime.threads import WorkerThreads
@@ -100,7 +100,7 @@ def open_remote(
     setup = StreamSetup(
         server=server,
         arguments=arguments,
-        columns=columns,
+        columns=_with_rows(columns),
         sharding=opening.sharding,
         state=opening.state(),
         turns=opening.converter.turn_and_turns()[1],
@@ -299,6 +299,13 @@ def _transform_here(
     )
     timed = partial(counters.timed, "transform_s")
     return BatchTransform(transform, workers, timed, with_valid=with_valid)
+
+
+def _with_rows(columns: tuple[ColumnPlan, ...]) -> tuple[ColumnPlan, ...]:
+    """Add the number of each row where handles have it."""
+    if any(one.kind == "encoded" and one.opens for one in columns):
+        return columns if any(one.name == ROW for one in columns) else (*columns, row_column())
+    return columns
 
 
 def _with_null_listed(column: ColumnPlan) -> ColumnPlan:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from tensorlake.errors import InvalidInputError, StorageTimeoutError
 from tensorlake.loader.config.collate import collate_ragged
-from tensorlake.loader.config.column_plan import VALID
+from tensorlake.loader.config.column_plan import ROW, VALID
 from tensorlake.loader.runtime.handoff import Outcome
 from tensorlake.loader.runtime.shutdown import closed, ended, started, stopped
 from tensorlake.loader.sources.remote.mixed import nbytes_of
@@ -251,13 +251,21 @@ class RemotePass:
 
 
 def presented(columns: Sequence[ColumnPlan], sent: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a batch with samples of text, JSON and masks as users get them."""
+    """Return a batch with samples of text, JSON, masks and media as users get them."""
     shown = dict(sent)
     for column in columns:
-        if column.kind == "encoded" and column.type is not None:
-            present = column.type.present_sample
+        if column.kind != "encoded" or column.type is None:
+            continue
+        if column.opens:
+            present = column.presenter()
             shown[column.name] = [
-                None if one is None else present(one) for one in sent[column.name]
+                None if one is None else present(one, row=row)
+                for one, row in zip(sent[column.name], sent[ROW].tolist(), strict=True)
+            ]
+        else:
+            of_sample = column.type.present_sample
+            shown[column.name] = [
+                None if one is None else of_sample(one) for one in sent[column.name]
             ]
     return shown
 

@@ -325,12 +325,12 @@ def _samples_from_arrow(
     scale = column.dtype.itemsize // _sent_dtype(column.dtype).itemsize
     offsets = (lists.offsets.to_numpy() // scale).tolist()
     lengths, borders = shapes.values.to_numpy().tolist(), shapes.offsets.to_numpy().tolist()
-    return [
-        values[offsets[at] : offsets[at + 1]].reshape(lengths[borders[at] : borders[at + 1]])
-        if known
-        else None
-        for at, known in enumerate(valid)
-    ]
+    samples: list[Any] = []
+    for at, known in enumerate(valid):
+        shape = lengths[borders[at] : borders[at + 1]]
+        own = values[offsets[at] : offsets[at + 1]]
+        samples.append(None if not known else own.reshape(shape) if shape else own[0])
+    return samples
 
 
 def _offsets(sizes: list[int]) -> np.ndarray:
