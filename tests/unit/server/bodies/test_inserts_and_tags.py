@@ -147,8 +147,8 @@ def test_an_insert_reads_no_file_of_the_server(written: Written, tmp_path: Path)
     Image.new("L", (4, 4)).save(tmp_path / "secret.png")
     column = {"op": "add_tensor", "tensor": "photo", "type": {"kind": "image", "codec": "png"}}
     column["type"]["nullable"] = True
-    text = f"SELECT 5, '{tmp_path / 'secret.png'}'"
-    operation = {"op": "insert", "tql": text, "columns": ["x", "photo"]}
+    text = f"SELECT 5, 'a', '{tmp_path / 'secret.png'}'"
+    operation = {"op": "insert", "tql": text, "columns": ["x", "label", "photo"]}
 
     answer = send(written.client("write:notes"), column, operation)
 

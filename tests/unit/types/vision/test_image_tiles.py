@@ -273,7 +273,7 @@ def test_tiles_that_are_not_two_lengths_are_refused_with_an_example_that_is_acce
 
 
 @pytest.mark.parametrize(
-    ("mode", "stored", "advice"), [("RGBA", "RGBA", "RGBA"), ("I;16", None, "RGB16")]
+    ("mode", "stored", "advice"), [("RGBA", "RGBA", "RGBA"), ("I;16", None, "L16")]
 )
 def test_advice_for_files_of_other_modes_names_tiles(mode, stored, advice):
     file = io.BytesIO()
