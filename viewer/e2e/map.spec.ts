@@ -2,7 +2,7 @@
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
 import { findings } from "./axe";
-import { count, open, query } from "./browser";
+import { addressOf, count, open, query } from "./browser";
 
 const ROWS = { vector: 299, plane: 300 };
 
@@ -126,11 +126,12 @@ test("points have the colours of their classes, and are faint where the query ex
 
 test("with WebGL the map has the same colours", async () => {
   const page = await open("clusters");
+  await expect.poll(() => count(page)).toBe("300 rows"); // its token is exchanged
   await page.addInitScript(`{
     const getParameter = WebGL2RenderingContext.prototype.getParameter;
     WebGL2RenderingContext.prototype.getParameter = function (name) { return name === 0x9246 || name === this.RENDERER ? "a processor" : getParameter.call(this, name); };
   }`); // the WebGL of a test's browser is software, which the map does not use
-  await page.goto(new URL("clusters?mode=map&vector=plane", page.url()).href);
+  await page.goto(addressOf("clusters?mode=map&vector=plane"));
   await expect.poll(() => page.getByTestId("map").getAttribute("data-renderer")).toBe("webgl");
 
   await expectColors(page);
@@ -157,7 +158,7 @@ test("a dataset without vectors says how to get them, and a map that fails can b
   expect(await findings(page)).toEqual([]);
 
   await page.route("**/projection/**", (route) => route.fulfill({ status: 500, contentType: "application/problem+json", body: '{"title": "Internal", "status": 500, "code": "internal", "detail": "it broke"}' }));
-  await page.goto(new URL("clusters?mode=map", page.url()).href);
+  await page.goto(addressOf("clusters?mode=map"));
   await page.getByRole("alert").getByText("it broke").waitFor();
   await page.unroute("**/projection/**");
   await page.getByRole("button", { name: "Try again" }).click();
