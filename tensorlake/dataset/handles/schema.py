@@ -298,7 +298,7 @@ def expressions_of(rows: RowSet) -> dict[str, Any]:
     """Return the columns that expressions of the schema compute, by name."""
     from tensorlake.dataset.query.expressions import expression_columns
 
-    return dict(expression_columns(rows))
+    return expression_columns(rows)
 
 
 def add_check(self: HasSession, name: str, condition: str, *, valid: bool = True) -> None:

@@ -40,6 +40,7 @@ from tensorlake.versions import (
 from tensorlake.versions import delete_tag as delete_tag_object
 
 __all__ = [
+    "adopt",
     "at",
     "branch",
     "branches",
@@ -78,10 +79,15 @@ def at(session: Session, version: str | dt.datetime) -> Session:
         chunks=session.chunks,
         links=session.packs.links,
     )
-    made.functions, made.narrowed = session.functions, session.narrowed
-    made.expressions, made.constraints = session.expressions, session.constraints
-    made.misfits = session.misfits
+    adopt(made, session)
     return made
+
+
+def adopt(session: Session, other: Session) -> None:
+    """Let a session compute and check what another one does, by what its Dataset gave it."""
+    session.functions, session.narrowed = other.functions, other.narrowed
+    session.expressions, session.constraints = other.expressions, other.constraints
+    session.misfits = other.misfits
 
 
 def branch(session: Session, name: str, version: str | dt.datetime | None) -> Session:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tensorlake.dataset.core.session import Session
     from tensorlake.reading import Snapshot
 
-__all__ = ["add_expression", "alter_expression", "expression_columns", "with_expressions"]
+__all__ = ["add_expression", "alter_expression", "expression_columns"]
 
 KNOWN = "expressions"
 
@@ -73,7 +73,7 @@ def alter_expression(session: Session, name: str, text: str) -> None:
             transaction.change_spec(changed, what="metadata")
 
 
-def expression_columns(rows: RowSet) -> Mapping[str, Computed]:
+def expression_columns(rows: RowSet) -> dict[str, Computed]:
     """Return the columns of all rows of a version that expressions compute, by name.
 
     Reading one raises that does not fit the schema, as earlier versions could publish in a merge.
@@ -81,7 +81,7 @@ def expression_columns(rows: RowSet) -> Mapping[str, Computed]:
     snapshot = rows.selection.snapshot
     known: tuple[str, Mapping[str, Computed]] | None = snapshot.opened.get(KNOWN)
     if known is not None and known[0] == snapshot.digest:
-        return known[1]
+        return {**known[1]}
     found: dict[str, Computed] = {}
     for spec in snapshot.schema.tensors:
         if spec.compute is None or spec.compute.tql is None:
@@ -92,13 +92,7 @@ def expression_columns(rows: RowSet) -> Mapping[str, Computed]:
         except QueryError as error:
             found[spec.name] = _unfit(rows, spec, error)
     snapshot.opened[KNOWN] = snapshot.digest, found
-    return found
-
-
-def with_expressions(session: Session) -> Session:
-    """Return a session so that its rows have these columns, as those of a Dataset have."""
-    session.expressions = lambda rows: {**expression_columns(rows)}
-    return session
+    return {**found}
 
 
 def _unfit(rows: RowSet, spec: TensorSpec, error: QueryError) -> Computed:

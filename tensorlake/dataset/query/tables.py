@@ -65,7 +65,7 @@ class DatasetTables:
             raise LookupError(f"no table {name!r}: here FROM reads only 'this'")
         else:
             session = _beside(name, self._view.url)
-            session.expressions = self._view.session.expressions
+            versioning.adopt(session, self._view.session)
         if version is not None:
             session = _at(session, *version)
         return source_of(everything(session))

@@ -34,7 +34,7 @@ from tensorlake.dataset.core.steps import steps_from_json, steps_to_json
 from tensorlake.dataset.core.structs import expand_names
 from tensorlake.dataset.display.signatures import with_options
 from tensorlake.dataset.history import versions as versioning
-from tensorlake.dataset.query.expressions import with_expressions
+from tensorlake.dataset.query.expressions import expression_columns
 from tensorlake.dataset.query.row_reference import served_rows
 from tensorlake.dataset.query.saved_views import open_saved, replayed
 from tensorlake.dataset.transform.class_mix import class_mix
@@ -413,7 +413,7 @@ def loader_of_state(
     session = connect(
         str(source["url"]), recorded.version, read_only=True, storage_options=storage_options
     )
-    with_expressions(session)
+    session.expressions = expression_columns
     if "view" in source:
         rows = open_saved(session, str(source["view"]), reaches_out=reaches_out)
     else:

@@ -28,6 +28,7 @@ import numpy as np
 from tensorlake.dataset.core.connect import connect
 from tensorlake.dataset.core.rowset import everything
 from tensorlake.dataset.core.steps import steps_from_json, steps_to_json
+from tensorlake.dataset.history import versions as versioning
 from tensorlake.dataset.history.ingest_report import IngestReport
 from tensorlake.dataset.query.saved_views import replayed
 from tensorlake.dataset.sync.comparison import Action
@@ -280,9 +281,7 @@ def _opened(
             " refresh_copy(source=url)",
             dataset=url,
         ) from error
-    opened.functions, opened.narrowed = session.functions, session.narrowed
-    opened.expressions, opened.constraints = session.expressions, session.constraints
-    opened.misfits = session.misfits
+    versioning.adopt(opened, session)
     return opened
 
 
